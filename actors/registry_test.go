@@ -32,7 +32,7 @@ func (r *received) InvokeUserMessage(message any) { *r = append(*r, message) }
 func (*received) InvokeSystemMessage(any)         {}
 func (*received) EscalateFailure(any, any)        {}
 
-// newTestRegistry returns a registry with one made-up actor, that actor, and the messages that it has received.
+// newTestRegistry returns a registry with one test actor, that actor, and the messages that it has received.
 func newTestRegistry() (*registry, *member, *received) {
 	e := &Engine{workers: &mailbox.Workers{}, clock: clock.NewSystem(), recorder: trace.New(clock.NewSystem(), nil, nil), shard: func(string) uint64 { return 0 }}
 	e.registry = newRegistry(e)
@@ -70,7 +70,7 @@ func TestRegistry_WhatIsOnItsWayKeepsAnActor(t *testing.T) {
 	assert.Equal(t, routed{wait.TryRetire{}}, (*got)[3])
 	assert.Equal(t, stop, m.handled(true, true, true))
 	r.tell(&m.address, wait.LookAround{})
-	assert.Len(t, *got, 4, "nobody can reach it any more")
+	assert.Len(t, *got, 4, "the registry no longer knows the actor")
 }
 
 // While the runtime closes, a new request is refused, and a message about an earlier request still arrives. When the last actor has stopped,
@@ -87,11 +87,11 @@ func TestRegistry_Closing(t *testing.T) {
 	r.tell(&m.address, wait.CancelRequest{Request: first})
 	assert.Equal(t, []any{first, routed{wait.Close{Stage: wait.Closing}}, routed{wait.CancelRequest{Request: first}}}, []any(*got))
 	assert.Equal(t, goOn, m.handled(true, false, false))
-	assert.Equal(t, goOn, m.handled(true, true, true), "the cancel is on its way")
+	assert.Equal(t, goOn, m.handled(true, true, true), "the cancel is in flight")
 	assert.Equal(t, stop, m.handled(true, true, true))
 	select {
 	case <-r.living.zero:
-		t.Error("it has not stopped")
+		t.Error("the last actor has not stopped yet")
 	default:
 	}
 	m.stopped()

@@ -81,7 +81,7 @@ func redisson(t *testing.T) *driver {
 // missing says why the driver cannot be started; "": it can.
 func missing() string {
 	if _, err := os.Stat(jar); err != nil {
-		return "the driver on Redisson is not built: make interop"
+		return "the Java driver is not built: make interop"
 	}
 	if _, err := exec.LookPath("java"); err != nil {
 		return "there is no java in PATH"

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// skewed is the time for which a permit stays taken after its lease has ended: Redisson writes expiries by the clients' clocks, which may be
-// wrong.
+// skewed is the time for which a permit stays taken after its lease has ended: Redisson writes expiries according to the clients' clocks,
+// which may be wrong.
 const skewed = 10 * time.Second
 
 // One side holds a lock with a lease that nobody renews. The other side gets the lock when the lease has ended, and not earlier. A holder on
@@ -38,7 +38,7 @@ func TestInterop_LeaseEndsForBothSides(t *testing.T) {
 				}
 				began := time.Now()
 				held, waits := n.held(t, holder, lease), waiter.party(n.kind.waiter(), n.name)
-				took := at(t, taking(t, waits)).Sub(began) // does not check that the waiter sleeps: the lease may end first
+				took := at(t, taking(t, waits)).Sub(began) // taking does not check that the waiter sleeps: the lease may end first
 				n.over(t, holder, held)
 				assert.GreaterOrEqual(t, took, due-5*time.Millisecond)
 				assert.Less(t, took, due+2*time.Second+stalls.Slack())
@@ -51,7 +51,7 @@ func TestInterop_LeaseEndsForBothSides(t *testing.T) {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2fs", d.Seconds()) }
 
-// over checks that a holder knows that it has lost the lock, and that its release returns an error.
+// over checks that a holder has learned of its loss, and that its release returns an error.
 func (m *meeting) over(t *testing.T, s side, p party) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)

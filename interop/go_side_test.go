@@ -52,7 +52,7 @@ func (s *goSide) oust(ctx context.Context, k kind, name string, holder party) er
 	return s.force(ctx, k.ours(s.rt, name).(*holdfast.Lock))
 }
 
-var errWasFree = errors.New("it was held by nobody")
+var errWasFree = errors.New("nobody held the lock")
 
 func (s *goSide) force(ctx context.Context, l *holdfast.Lock) error {
 	if held, err := l.ForceRelease(ctx); err != nil || !held {

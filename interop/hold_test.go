@@ -96,7 +96,7 @@ func (m *meeting) handOver(t *testing.T, holder, waiter side) time.Duration {
 	return took
 }
 
-// held returns a party that holds the lock.
+// held makes a new party acquire the lock, and returns it.
 func (m *meeting) held(t *testing.T, s side, lease time.Duration) party {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
@@ -146,7 +146,7 @@ func asleep(t *testing.T, waits ...<-chan grant) {
 	for _, grants := range waits {
 		select {
 		case g := <-grants:
-			require.Fail(t, "the wait ended while somebody else holds it", "%v", g.err)
+			require.Fail(t, "the wait ended while another holder has the lock", "%v", g.err)
 		default:
 		}
 	}

@@ -64,7 +64,7 @@ func TestInterop_KilledHoldersLeaseEnds(t *testing.T) {
 			}
 			assert.Less(t, took, due+2*time.Second+stalls.Slack())
 			m.stillHeld(t, waits)
-			m.report(t, "a process of Go with a lease of 1 s is killed", fmt.Sprintf("Java gets it after %s", seconds(took)))
+			m.report(t, "a Go process with a lease of 1 s is killed", fmt.Sprintf("Java gets it after %s", seconds(took)))
 		})
 	}
 }

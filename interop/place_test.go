@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// place is one or more servers that both sides use, and how each side connects to them. A new kind of place is a new row in places.
+// place is one or more servers that both sides use, with each side's way to connect to them. A new kind of place is a new row in places.
 type place struct {
 	name string
 	// client returns a new client, for a runtime or to look at the server.

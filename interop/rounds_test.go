@@ -60,7 +60,7 @@ func (f *files) increment() error {
 	return os.WriteFile(f.number, []byte(strconv.FormatInt(n+1, 10)), 0o600)
 }
 
-// look reads the number twice, and fails if it has changed: under a read lock there is no writer.
+// look reads the number twice, and fails if it has changed: while the caller holds the read lock, there is no writer.
 func (f *files) look() error {
 	before, err := f.read()
 	if err != nil {
@@ -68,7 +68,7 @@ func (f *files) look() error {
 	}
 	runtime.Gosched()
 	if after, err := f.read(); err != nil || after != before {
-		return fmt.Errorf("somebody wrote while it was being read: %d, then %d, %w", before, after, err)
+		return fmt.Errorf("the number changed while it was read: %d, then %d, %w", before, after, err)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func TestInterop_ContendedRounds(t *testing.T) {
 		contend(ctx, t, m, each, f, ours, m.lingering(t, lingerOfRounds), theirs)
 		took := time.Since(began)
 		if m.kind.counter == "latch" {
-			assert.Zero(t, m.look.Exists(ctx, m.name).Val(), "it is at zero")
+			assert.Zero(t, m.look.Exists(ctx, m.name).Val(), "the latch is at zero")
 			m.report(t, rounds, fmt.Sprintf("%d", all))
 			return
 		}
@@ -113,7 +113,7 @@ func TestInterop_ContendedRounds(t *testing.T) {
 		}
 		assert.EqualValues(t, want, n)
 		if each >= 100 { // with fewer rounds, one side may finish before the other begins
-			assert.Positive(t, f.switches.Load(), "both sides were at it at once")
+			assert.Positive(t, f.switches.Load(), "both sides worked at the same time")
 		}
 		if m.kind.theirs == "fenced" {
 			increasing(t, f, want)

@@ -21,7 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// client carries out single steps with the locks of one name, as one client. do takes the driver's words for an operation and a kind.
+// client is one client that carries out single steps with the locks of one name. The arguments of do are the driver's words for an operation and a
+// kind.
 type client struct {
 	id      string
 	name    string
@@ -59,8 +60,8 @@ var wireSteps = map[string]string{
 		down latch 0, set latch 1, delete latch 0, delete latch 0, set latch 0, await latch 0, down latch 0, count latch 0`,
 }
 
-// The peer with which other tests of this project share locks behaves like the real Redisson in every step: its answers, keys, TTLs and
-// messages are the same.
+// The stand-in for Redisson that other tests use (redissonpeer) behaves like the real Redisson in every step: its answers, keys, TTLs
+// and messages are the same.
 func TestPeer_DoesAsRedissonDoes(t *testing.T) {
 	redisson(t)
 	for about, steps := range wireSteps {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The scenarios that every kind is tested in, with their names in the table.
+// The scenarios in which every kind is tested, with their names in the table.
 const (
 	handOver = "%s holds, %s waits"
 	rounds   = "rounds"
@@ -109,15 +109,15 @@ func TestZ_Table(t *testing.T) {
 	}
 	for _, where := range places {
 		for _, k := range kinds {
-			assert.NotEmpty(t, results.of[where.name][k.name], "%s at %s: only a run of all tests makes a table", k.name, where.name)
+			assert.NotEmpty(t, results.of[where.name][k.name], "%s at %s: no result; the table needs a run of all tests", k.name, where.name)
 		}
 	}
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(readme), tableBegins)
-	require.True(t, ok, "README.md has the table's begin")
+	require.True(t, ok, "README.md has the mark at the table's beginning")
 	_, after, ok := strings.Cut(rest, tableEnds)
-	require.True(t, ok, "README.md has the table's end")
+	require.True(t, ok, "README.md has the mark at the table's end")
 	if !t.Failed() {
 		require.NoError(t, os.WriteFile("README.md", []byte(before+tableBegins+"\n"+text+tableEnds+after), 0o600))
 	}

@@ -45,7 +45,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// A message of the API becomes a request, whether it comes as a value or as a pointer.
+// A message of the API becomes a request, whether it is a value or a pointer.
 func TestRead_MakesARequest(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -50,7 +50,7 @@ func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effe
 	return effects, panicked, err
 }
 
-// returns counts, by the word of the operation, the returns of permits that Redis has not confirmed, the one that waits to be sent included.
+// returns counts, by the word of the operation, the returns of permits that Redis has not confirmed, including the one that waits to be sent.
 func (c *countChecker) returns() map[string]int {
 	n := map[string]int{}
 	for _, e := range c.state.tasks {
@@ -161,15 +161,15 @@ func (c *countChecker) checkProgress(now time.Duration) error {
 	case s.queue.Len > 0 && !moving(s.attempt.call):
 		return fmt.Errorf("%d wait for ever", s.queue.Len)
 	case s.pending.number > 0 && s.giving == nil:
-		return fmt.Errorf("something is not given back")
+		return fmt.Errorf("permits or a count-down are never returned")
 	case s.watch != wait.Unwatched && s.queue.Len == 0 && c.alarmAt == clock.Never:
-		return fmt.Errorf("the channel is never let go")
+		return fmt.Errorf("the channel is never unsubscribed")
 	case c.alarmAt <= now:
-		return fmt.Errorf("the alarm at %v is due already: it would spin", c.alarmAt)
+		return fmt.Errorf("the alarm at %v is due already: the actor would spin", c.alarmAt)
 	case c.alarmAt != clock.Never && s.Idle():
 		return fmt.Errorf("idle with an alarm")
 	case s.retiring:
-		return fmt.Errorf("it retires after the step, too")
+		return fmt.Errorf("the state offers to retire twice")
 	}
 	ids := map[string]bool{}
 	for _, e := range s.tasks {
@@ -200,7 +200,7 @@ func (c *countChecker) checkAttempt() error {
 	}
 	for _, r := range a.served {
 		if r != nil && r.Queue != &c.state.queue {
-			return fmt.Errorf("an attempt for somebody who does not wait")
+			return fmt.Errorf("an attempt for a request that does not wait")
 		}
 	}
 	if c.state.owed != 0 {

@@ -27,10 +27,10 @@ func (w *countWorld) call(c *countCall, answer func(countDone)) {
 	})
 }
 
-// execute is what the scripts do.
+// execute does what the scripts do.
 func (w *countWorld) execute(c *countCall) countDone {
 	id, t := c.terms.Request, c.terms
-	misjudged := !w.Calm && w.Chance(w.Faults/10) // the process has estimated the server's clock wrongly, so the call comes too late though in time
+	misjudged := !w.Calm && w.Chance(w.Faults/10) // the process has estimated the server's clock wrongly, so Redis refuses the call as late although it is in time
 	if c.op.Changes && (w.Now > c.NotAfter || misjudged) {
 		return countDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
@@ -82,7 +82,7 @@ func (w *countWorld) give(permits int64) {
 	}
 }
 
-// take is semaphore_acquire.
+// take does what the script semaphore_acquire does.
 func (w *countWorld) take(t scripts.CountTerms, result *countResult, runtime string) (c scripts.Counted) {
 	if w.Now >= w.wantEnd {
 		w.want = ""

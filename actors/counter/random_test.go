@@ -17,10 +17,10 @@ import (
 )
 
 // TestCountStep_RandomModel lets a few processes share a semaphore. Each process is a State with a simulated shell and simulated users; Redis
-// is a model of what the scripts do. The network delays and loses messages, connections break; processes pause and close; steps panic; users
-// wait for several permits, try, cancel, read the number of permits and drain them. The seed determines all of it. After every event:
+// is a model that does what the scripts do. The network delays and loses messages, connections break; processes pause and close; steps panic;
+// users wait for several permits, try, cancel, read the number of permits and drain them. The seed determines all of it. After every event:
 //
-//   - the permits in Redis and those that users hold are at most all there are: nothing counts twice;
+//   - the permits in Redis and those that users hold are together at most all permits: nothing counts twice;
 //   - within a process no waiter is overtaken;
 //   - the countChecker finds no violation.
 //
@@ -84,7 +84,7 @@ func (w *countWorld) run() error {
 	for w.Next() {
 		w.MustEnd()
 		if w.permits < 0 || w.permits+w.held > w.total {
-			w.Failf("%d permits in Redis, %d held, and there are %d", w.permits, w.held, w.total)
+			w.Failf("%d permits in Redis and %d held, of %d in total", w.permits, w.held, w.total)
 		}
 	}
 	if w.Err == nil {
@@ -99,7 +99,7 @@ func (w *countWorld) checkEnd() {
 	}
 	for _, p := range w.countProcs {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
-			w.Failf("%s: %d requests are not answered", p.Name, len(p.checker.open))
+			w.Failf("%s: %d requests have no answer", p.Name, len(p.checker.open))
 		}
 		for range 2 { // two calls, because the first may only delete results
 			if !p.stopped {
@@ -124,7 +124,7 @@ func (w *countWorld) drain() {
 	}
 }
 
-// goHome cancels all waiting acquires: processes that were killed or closed have kept permits, so there may be too few for the other waiters.
+// goHome cancels all waiting acquires: processes that were killed or closed have kept permits, so there may be too few for the waiters.
 func (w *countWorld) goHome() {
 	for _, p := range w.countProcs {
 		for _, r := range p.arrived {
@@ -294,7 +294,7 @@ func (u *countUser) acquire() {
 	})
 }
 
-// drain takes what it can get.
+// drain takes all permits that are free.
 func (u *countUser) drain() {
 	u.send(scripts.SemaphoreDrain, 0, false, func(r *wait.Request, err error) {
 		if err != nil || r.Number == 0 {

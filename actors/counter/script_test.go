@@ -18,7 +18,7 @@ func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	t.Parallel()
 	const server, keep = 1_700_000_000_000 * time.Millisecond, 40 * time.Second
 	site := &scripts.Site{}
-	var start time.Duration // what this process believes that the server's clock showed at this process's instant 0; 0: unknown
+	var start time.Duration // the server's time at this process's instant 0, as this process estimates it; 0: unknown
 	at := func(_ string, instant time.Duration) (int64, bool) {
 		return (start + instant).Milliseconds(), start > 0
 	}

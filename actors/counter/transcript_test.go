@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestCountTranscripts plays testdata/*.txt: messages to a counter's actor, with their times, and what it decides. The files are written like
-// those of package lock (TestTranscripts). A case is about a semaphore unless its policy says latch.
+// TestCountTranscripts plays testdata/*.txt: the messages that a counter's actor receives, with their times, and its decisions. The files are
+// written like those of package lock (TestTranscripts). A case is about a semaphore unless its policy says latch.
 func TestCountTranscripts(t *testing.T) {
 	machinetest.PlayAll(t, "testdata/*.txt", func(t *testing.T, title string) machinetest.Transcript { return newCountPlayer(t, title) })
 }
@@ -255,7 +255,7 @@ func (p *countPlayer) printAnswer(r *wait.Request) {
 	}
 }
 
-// A look that waits to be sent is not put at the end of the line again for each further waiter.
+// A look that waits to be sent does not move to the end of the line again when another waiter arrives.
 func TestStep_UnsentLookKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	p := newCountPlayer(t, "")

@@ -25,8 +25,8 @@ func TestBatch_MarkDecidesWhatCounts(t *testing.T) {
 	replies := []error{nil, redis.Nil, loading, broken}
 	for _, c := range []struct {
 		what string
-		text any   // that comes back
-		err  error // instead
+		text any   // the reply to the mark
+		err  error // an error in place of the reply
 		want []scripts.Class
 	}{
 		{"comes back", "1", nil, []scripts.Class{done, done, refused, unknown}},

@@ -27,7 +27,7 @@ type idleTimer struct{}
 func (idleTimer) Stop() bool               { return true }
 func (idleTimer) Reset(time.Duration) bool { return true }
 
-// lateGateway is a gateway whose batches end as a test says.
+// lateGateway is a gateway whose batches end in the way that a test chooses.
 type lateGateway struct {
 	*gateway
 	sent  []message
@@ -126,8 +126,8 @@ func TestGateway_ProbesWhileRedisIsSilent(t *testing.T) {
 	b = g.next()
 	require.Len(t, b.calls, batchMax)
 	assert.Same(t, waiting, b.calls[0])
-	assert.Equal(t, g.clock.now, b.calls[0].Since, "Redis has not kept it waiting since then")
-	assert.Equal(t, g.clock.now+2*time.Second, b.calls[0].Deadline, "it has all of its window")
+	assert.Equal(t, g.clock.now, b.calls[0].Since, "its patience counts from the moment at which it is sent")
+	assert.Equal(t, g.clock.now+2*time.Second, b.calls[0].Deadline, "it has its whole window")
 }
 
 // A server that answers but refuses calls is probed with full batches, because some calls may only read.
@@ -151,7 +151,7 @@ func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
 	g.clock.now += 3 * time.Second
 	g.giveUp(old, g.clock.now)
 	assert.Equal(t, 1, g.outage.vain)
-	g.free = 1 // another worker has come back
+	g.free = 1 // another worker is free again
 	probe := g.next()
 	require.Len(t, probe.calls, 1)
 	g.end(probe, true, false)
@@ -176,7 +176,7 @@ func TestGateway_HangingWorkersComeBack(t *testing.T) {
 		g.end(b, true, false)
 		require.Zero(t, g.stuck)
 		require.Equal(t, 1, g.free)
-		require.Nil(t, <-g.jobs, "one of the two ends")
+		require.Nil(t, <-g.jobs, "one of the two workers ends")
 		g.outage.pausedUntil = 0
 	}
 }
@@ -191,7 +191,7 @@ func TestGateway_GivingUpEndsOneBatchAlone(t *testing.T) {
 	g.end(healthy, true, false)
 	again := g.next()
 	require.NotNil(t, again)
-	assert.Equal(t, healthy.ctx, again.ctx, "it has ended, so it is used again")
+	assert.Equal(t, healthy.ctx, again.ctx, "the healthy batch has ended, so its context is used again")
 	g.stuck = StuckMax // so that no worker is started
 	g.giveUp(hangs, hangs.due)
 	assert.Error(t, hangs.ctx.Err())
@@ -284,7 +284,7 @@ func TestGateway_ReturnsStraysWhileWorkersHang(t *testing.T) {
 		g.advance()
 		looked := nodes.suspects
 		for range 3 {
-			require.LessOrEqual(t, g.checkAt, g.clock.now+lookWait, "%s: it is looked again", name)
+			require.LessOrEqual(t, g.checkAt, g.clock.now+lookWait, "%s: the masters are looked up again", name)
 			g.clock.now = g.checkAt
 			g.check()
 			g.advance()

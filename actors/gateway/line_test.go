@@ -33,12 +33,12 @@ func TestLine_Order(t *testing.T) {
 	assert.Zero(t, l.len())
 	assert.False(t, a.Withdraw(), "it was sent")
 	assert.Equal(t, 9*time.Second, a.Deadline)
-	assert.Equal(t, 3*time.Second, a.Since, "until then Redis served those before it")
+	assert.Equal(t, 3*time.Second, a.Since, "until then Redis served the calls before it")
 	assert.Zero(t, c.Since)
 }
 
 // A call expires when its patience has passed since the call was asked for, and Redis has been silent all that time. It does not expire while
-// Redis serves others.
+// Redis serves other calls.
 func TestLine_Patience(t *testing.T) {
 	t.Parallel()
 	var l line
@@ -46,7 +46,7 @@ func TestLine_Patience(t *testing.T) {
 	for _, call := range []*rpc.Call{early, late, hurried} {
 		l.push(call)
 	}
-	assert.LessOrEqual(t, l.sweepAt, time.Second, "it looks for withdrawn calls")
+	assert.LessOrEqual(t, l.sweepAt, time.Second, "the line is swept for withdrawn calls")
 	assert.Empty(t, l.sweep(time.Second, 0))
 	assert.Equal(t, []*rpc.Call{hurried}, l.sweep(2*time.Second, 2*time.Second), "whatever Redis does")
 	assert.Zero(t, hurried.Deadline)

@@ -65,10 +65,10 @@ func (p *stepBench) acquire() {
 	p.take(&wait.Request{Do: wait.Acquire, Address: p.address, Hold: &lease.Hold{}})
 }
 
-// ring lets time pass until the state's alarm, and sends the alarm.
+// ring advances the time to the state's alarm, and sends the alarm.
 func (p *stepBench) ring() {
 	if p.state.alarmAt == clock.Never {
-		p.Fatal("nobody holds the lock, and nothing will change that")
+		p.Fatal("nobody holds the lock, and there is no alarm")
 	}
 	p.now = max(p.now, p.state.alarmAt)
 	p.take(wait.Alarm{})

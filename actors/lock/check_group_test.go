@@ -18,7 +18,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	for r := h.queue.Front(); r != nil; r = r.Next {
 		places[r]++
 		if h.upgrades(r) {
-			errs = append(errs, fmt.Errorf("%v waits for its own owner, who holds beside others what it wants alone", r.Do))
+			errs = append(errs, fmt.Errorf("%v waits for the lock alone, while its own owner shares the lock with others", r.Do))
 		}
 	}
 	for _, a := range h.again {
@@ -41,7 +41,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 			holding++
 		}
 		if s.member.gone || s.Idle() && s.alarmAt == clock.Never {
-			errs = append(errs, fmt.Errorf("member %d has nothing left, and stays", members))
+			errs = append(errs, fmt.Errorf("member %d has nothing left to do, but stays", members))
 		}
 	})
 	errs = append(errs, c.checkOpen(places))
@@ -57,7 +57,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 		errs = append(errs, fmt.Errorf("%d steps are left to do", len(h.again)))
 	case h.queue.Len > 0:
 		if _, ok := h.find(now, h.queue.Front()); ok {
-			errs = append(errs, fmt.Errorf("the first in line could have a member"))
+			errs = append(errs, fmt.Errorf("the first request in line has no member, although there is room for one"))
 		}
 	}
 	if h.Idle() && (len(c.watched) > 0 || len(c.kept) > 0 || len(c.guarded) > 0 || len(h.guarded) > 0) {
@@ -66,7 +66,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	return errors.Join(errs...)
 }
 
-// view returns what the world outside the group knows about one of the group's members.
+// view returns a check of one of the group's members, with what is known about it outside the group.
 func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 	v := &memberCheck{
 		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,
@@ -101,7 +101,7 @@ func (c *stepChecker) checkAlone(h *Group) error {
 	for s := h.first; s != nil; s = s.next {
 		if s.grant != nil && s.address.Kind.Grants == scripts.GrantPerLock {
 			if alone != nil {
-				return fmt.Errorf("%s and %s both hold alone", alone.grant.ID, s.grant.ID)
+				return fmt.Errorf("%s and %s both hold the lock exclusively", alone.grant.ID, s.grant.ID)
 			}
 			alone = s
 		}
@@ -112,7 +112,7 @@ func (c *stepChecker) checkAlone(h *Group) error {
 	for s := h.first; s != nil; s = s.next {
 		for _, hold := range s.holds {
 			if hold.Owner != alone.holds[0].Owner || hold.Owner.IsZero() && s != alone {
-				return fmt.Errorf("%s holds beside %s, which is held alone by another owner", s.grant.ID, alone.grant.ID)
+				return fmt.Errorf("%s holds the lock beside %s, with which another owner holds it exclusively", s.grant.ID, alone.grant.ID)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// memberCheck has a State, alone or in a Group, and what the world outside knows about it.
+// memberCheck has a State, alone or in a Group, and what is known about it outside.
 type memberCheck struct {
 	s       *State
 	flying  map[*lockCall]bool
@@ -64,7 +64,7 @@ func (c *memberCheck) checkPhase() error {
 	case s.phase != releasing && s.phase != passing && len(s.releasers) > 0:
 		return fmt.Errorf("phase %d with releasers", s.phase)
 	case s.retiring:
-		return fmt.Errorf("it retires after the step, too")
+		return fmt.Errorf("the state offers to retire twice")
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func checkQueue(q *wait.Queue) error {
 		n++
 		switch {
 		case r.Queue != q:
-			return fmt.Errorf("the request at position %d is of another queue", n)
+			return fmt.Errorf("the request at position %d belongs to another queue", n)
 		case r.Try && prev != nil && !prev.Try:
 			return fmt.Errorf("a try waits behind others")
 		}
@@ -149,11 +149,11 @@ func (c *memberCheck) checkProgress() error {
 	case len(extensionOf(s).waiting) > 0 && !moving(extends == 1):
 		return fmt.Errorf("stuck extension")
 	case (extensionOf(s).call != nil) != (extends == 1):
-		return fmt.Errorf("an extension waits for a call that is not on its way")
+		return fmt.Errorf("an extension waits for a call that is not in flight")
 	case s.looks() != (looks == 1):
-		return fmt.Errorf("a look is awaited that is not on its way")
+		return fmt.Errorf("the state waits for a look that is not in flight")
 	case s.watch != wait.Unwatched && s.queue.Len == 0 && !moving(false):
-		return fmt.Errorf("the channel is never let go")
+		return fmt.Errorf("the channel is never unsubscribed")
 	}
 	for _, g := range s.orphans {
 		if g.inflight && !ghosts[g.id] || !moving(g.inflight) {
@@ -162,7 +162,7 @@ func (c *memberCheck) checkProgress() error {
 	}
 	for _, side := range s.sides {
 		if !sides[side] {
-			return fmt.Errorf("a side call that is not on its way")
+			return fmt.Errorf("a side call that is not in flight")
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (c *memberCheck) checkProgress() error {
 
 func (c *memberCheck) checkAlarm(now time.Duration) error {
 	if c.alarmAt <= now {
-		return fmt.Errorf("the alarm at %v is due already: it would spin", c.alarmAt)
+		return fmt.Errorf("the alarm at %v is due already: the actor would spin", c.alarmAt)
 	}
 	if c.alarmAt != clock.Never && c.s.Idle() {
 		return fmt.Errorf("idle with an alarm")
@@ -184,7 +184,7 @@ func (c *memberCheck) checkTwins() error {
 	ids := map[string]bool{}
 	for _, g := range s.orphans {
 		if ids[g.id] || s.grant != nil && s.grant.ID == g.id || s.pending.id == g.id {
-			return fmt.Errorf("orphan %s twice, or of the living", g.id)
+			return fmt.Errorf("%s is an orphan twice, or an orphan and a grant in use", g.id)
 		}
 		ids[g.id] = true
 	}

@@ -121,7 +121,7 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 		return c.end(e.Hold)
 	case wait.DoForget:
 		if c.open[e.Request] {
-			return fmt.Errorf("a request is forgotten whose requester may be alive: %v", e.Request.Do)
+			return fmt.Errorf("a request is dropped although its requester may be alive: %v", e.Request.Do)
 		}
 	case wait.DoKeep:
 		c.kept[e.Grant] = true
@@ -140,7 +140,7 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 		delete(c.guarded, e.Actor.GetId())
 	case wait.DoAlarm:
 		if c.alarmAt = e.At; e.At <= now {
-			return fmt.Errorf("the alarm at %v is due already: it would spin", e.At)
+			return fmt.Errorf("the alarm at %v is due already: the actor would spin", e.At)
 		}
 	case wait.DoStop:
 		c.stopped = true
@@ -168,7 +168,7 @@ func (c *stepChecker) answer(now time.Duration, r *wait.Request, panicked bool) 
 	waited := now - c.came[r]
 	delete(c.came, r)
 	if r.Do == wait.Acquire && !r.Try && errors.Is(r.Err, rpc.ErrNoAnswer) && !errors.Is(r.Err, protocol.ErrNotAcquired) && waited < c.patience() {
-		return fmt.Errorf("refused after %v because Redis does not answer, patience lasts %v", waited, c.patience())
+		return fmt.Errorf("refused after %v because Redis does not answer, but patience lasts %v", waited, c.patience())
 	}
 	if r.Do != wait.Acquire || r.Err != nil || panicked && lost(r.Hold) {
 		return nil //nolint:nilerr // refused, or granted and lost by the panic
@@ -176,11 +176,11 @@ func (c *stepChecker) answer(now time.Duration, r *wait.Request, panicked bool) 
 	s := homeOf(r.Hold.Grant)
 	switch {
 	case c.ends && (r.Owner.IsZero() || !c.inside[r.Owner]):
-		return fmt.Errorf("somebody new is let in while the runtime ends")
+		return fmt.Errorf("a new holder is granted the lock while the runtime ends")
 	case s.phase != held || !s.grant.is(r.Hold.Grant) || !slices.Contains(s.holds, r.Hold):
 		return fmt.Errorf("a lease on a grant that is not held")
 	case !r.Hold.Valid(now):
-		return fmt.Errorf("a lease that is over when it is given")
+		return fmt.Errorf("a lease that is over when it is granted")
 	}
 	return nil
 }

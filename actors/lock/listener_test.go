@@ -60,8 +60,8 @@ func TestStep_ListenersCostLittle(t *testing.T) {
 	}
 }
 
-// TestStep_StoppedProcessIsMissed stops a process that contends. The others notice that it does not try any more, even with a mere listener
-// beside it. When it continues, they notice that it tries again, and it gets its share.
+// TestStep_StoppedProcessIsMissed stops a process that contends. The others notice that it no longer tries, even if there is a mere
+// listener as well. When it continues, they notice that it tries again, and it gets its share.
 func TestStep_StoppedProcessIsMissed(t *testing.T) {
 	const stopped, goesOn, settle, end = time.Second, 4 * time.Second, 6500 * time.Millisecond, 10 * time.Second
 	for _, c := range []struct {

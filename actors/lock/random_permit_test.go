@@ -154,7 +154,7 @@ func (k *permitKey) checkIdle(w *world) {
 		k.since = w.Now
 	}
 	if w.Now-k.since > idleMax {
-		w.Failf("%d permits are free for %v while somebody waits", k.free(), w.Now-k.since)
+		w.Failf("%d permits were free for %v while requests waited", k.free(), w.Now-k.since)
 	}
 }
 

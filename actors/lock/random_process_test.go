@@ -91,7 +91,7 @@ func (p *proc) step(message any) {
 	}
 }
 
-// refuse answers a request that comes after the actor has stopped, as the registry does.
+// refuse answers a request that arrives after the actor has stopped, as the registry does.
 func (p *proc) refuse(message any) {
 	if r, ok := message.(*wait.Request); ok {
 		p.answer(r, protocol.ErrClosed)
@@ -144,7 +144,7 @@ func (p *proc) answer(r *wait.Request, err error) {
 }
 
 // checkRefusal checks that no try is refused because of a grant that its own process is releasing, unless that takes long. There are two
-// exceptions: a try whose caller gives up, and a try that finds others waiting here and is refused on arrival, whoever holds the lock.
+// exceptions: a try whose caller gives up, and a try that finds local waiters and is refused on arrival, no matter who holds the lock.
 func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
 	onArrival := r.Came == 0 || r.Came == p.w.Now // a group notes the arrival of every request, a state only of requests that wait
@@ -153,7 +153,7 @@ func (p *proc) checkRefusal(r *wait.Request, err error) {
 	}
 	p.checker.eachMember(func(s *State) {
 		if s.frees(p.w.Now, busy.Holder) && p.w.leasts[busy.Holder] < r.Came {
-			p.w.Failf("%s: a try is refused because of %s, which its process is releasing", p.Name, busy.Holder)
+			p.w.Failf("%s: a try is refused because of %s, which its own process is releasing", p.Name, busy.Holder)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 // execute does what the script of a call does.
 func (w *world) execute(c *lockCall) callDone {
 	bounded := c.do != callRelease && c.do != callOrphan && c.do != callInspect && c.do != callLook
-	misjudged := !w.Calm && w.Chance(w.Faults/10) // the process has estimated the server's clock wrongly, so the call comes too late though in time
+	misjudged := !w.Calm && w.Chance(w.Faults/10) // the process has estimated the server's clock wrongly, so Redis refuses the call as late although it is in time
 	if bounded && (w.Now > c.NotAfter || misjudged) {
 		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
@@ -69,7 +69,7 @@ func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
 // checkKept checks that a release keeps the lock taken until the at-least of its holders is over.
 func (w *world) checkKept(c *lockCall) {
 	if least := w.leasts[c.grant]; w.Now+c.keep < least {
-		w.Failf("%s is released, and kept for %v, but has to be kept until %v", c.grant, c.keep, least)
+		w.Failf("%s is released and kept for %v, but has to be kept until %v", c.grant, c.keep, least)
 	}
 }
 
@@ -99,7 +99,7 @@ func (w *world) subscribers() (n int) {
 	return n
 }
 
-// demand sends the holder of a grant the message that another process wants the lock. A holder outside the model gets no message.
+// demand sends the holder of a grant the message that another process wants the lock. A holder outside the model receives no message.
 func (w *world) demand(holder string, freed bool) {
 	if strings.HasPrefix(holder, "peer") || strings.Contains(holder, ":-") {
 		return
@@ -116,7 +116,7 @@ type key interface {
 	has(w *world, id string) bool // whether the grant holds the lock
 	fields(w *world) []string     // the grants of the model's processes that are in the key
 	remove(w *world)              // deletes it
-	peer(w *world)                // a client of another library takes the lock, and may die with it
+	peer(w *world)                // a client of another library takes the lock, and may die while it holds the lock
 }
 
 // plainKey models the key of a lock with one holder.
@@ -213,7 +213,7 @@ func (k *plainKey) remove(w *world) {
 	k.holder = ""
 }
 
-// peer lets a client of another library contend now and then, as long as users come.
+// peer lets a client of another library contend from time to time, as long as there are users.
 func (w *world) peer() {
 	w.key.peer(w)
 	if !w.Calm {

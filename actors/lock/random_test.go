@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestStep_RandomModel lets a few processes contend for one lock. Each is a State with a made-up shell, watchdog and users; Redis is a model
-// of the one key. The network delays and loses messages and breaks connections; processes pause and close; users cancel, extend, re-enter
-// and die. All of it follows from the seed. After every event:
+// TestStep_RandomModel lets a few processes contend for one lock. Each is a State with a simulated shell, watchdog and users; Redis is a
+// model of the one key. The network delays and loses messages and breaks connections; processes pause and close; users cancel, extend,
+// re-enter and die. All of it follows from the seed. After every event:
 //
 //   - a lease that is valid in its process is valid in Redis, so no two processes hold the lock;
 //   - a grant that has the lock in Redis is known to its process, so it will be released;
@@ -111,7 +111,7 @@ func (w *world) checkHolders() {
 		p.holds = slices.DeleteFunc(p.holds, func(h *lease.Hold) bool { return h.Err() != nil })
 		for _, h := range p.holds {
 			if h.Valid(w.Now) && !w.key.has(w, h.Grant.ID) && !w.removed[h.Grant.ID] {
-				w.Failf("%s believes to hold %s until %v, but Redis has %v", p.Name, h.Grant.ID, h.Until(), w.key)
+				w.Failf("%s has the lease %s until %v, but Redis has %v", p.Name, h.Grant.ID, h.Until(), w.key)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func (w *world) checkEnd() {
 	}
 	for _, p := range w.procs {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
-			w.Failf("%s: %d requests are not answered", p.Name, len(p.checker.open))
+			w.Failf("%s: %d requests have no answer", p.Name, len(p.checker.open))
 		}
 		if !p.stopped {
 			p.step(wait.TryRetire{})

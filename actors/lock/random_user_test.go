@@ -116,7 +116,7 @@ func (u *user) holding() time.Duration {
 	return u.p.w.UpTo(4 * machinetest.Lease)
 }
 
-// use does something under the lease and then releases it.
+// use does something with the lease, and then releases it.
 func (u *user) use(h *lease.Hold, then func()) {
 	w := u.p.w
 	switch {
@@ -176,7 +176,7 @@ func (u *user) meddle() {
 	h := others[w.Random.IntN(len(others))]
 	r := u.request([]wait.Operation{wait.Release, wait.Extend}[w.Random.IntN(2)], func(err error) {
 		if err == nil {
-			w.Failf("%s: %s has got hold of serial %d, which is a goroutine's", u.p.Name, u.pid.GetId(), h.Serial)
+			w.Failf("%s: %s could use serial %d, which belongs to a goroutine", u.p.Name, u.pid.GetId(), h.Serial)
 		}
 		u.think()
 	})

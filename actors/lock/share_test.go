@@ -41,9 +41,9 @@ func TestStep_SharesAreEven(t *testing.T) {
 				}
 				f.run(t)
 				busy := float64(f.used) / float64(f.end)
-				t.Logf("served %v, busy %.0f %%; longest look in vain %v", f.served, 100*busy, f.vain)
+				t.Logf("served %v, busy %.0f %%; polled in vain for at most %v", f.served, 100*busy, f.vain)
 				assert.LessOrEqual(t, slices.Max(f.served), 2*slices.Min(f.served), "shares")
-				assert.Less(t, f.vain, vainMax, "there is a gap in time")
+				assert.Less(t, f.vain, vainMax, "a gap comes in time for the client that polls")
 				assert.Greater(t, busy, c.busy)
 			})
 		}
@@ -51,8 +51,8 @@ func TestStep_SharesAreEven(t *testing.T) {
 }
 
 // TestStep_NobodyStarvesBesideRedisson lets processes contend beside clients that take no turns: these try as soon as they receive a release
-// message. The process that receives its messages last nearly always loses. It must not conclude that it should let ever more others go
-// first.
+// message. The process that receives its messages last nearly always loses. It must not conclude that it should let more and more of the
+// others go first.
 func TestStep_NobodyStarvesBesideRedisson(t *testing.T) {
 	f := newFight(4, 1, time.Millisecond, true)
 	f.end = 20 * time.Second

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/machinetest"
 )
 
-// TestTranscripts plays testdata/*.txt: the messages that a lock actor receives and when, and what it decides. A file looks like this:
+// TestTranscripts plays testdata/*.txt: the messages that a lock actor receives, with their times, and its decisions. A file looks like this:
 //
 //	=== name of the case; everything starts anew
 //	policy max=2

@@ -13,7 +13,7 @@ import (
 )
 
 // TestStep_NobodyWaitsForAFreeLock lets users come and go in the model for ten seconds. Their sections last a moment or more than a second,
-// and some users try instead of waiting. In half of the worlds the connections for messages break again and again; in the others every
+// and some users try instead of waiting. In half of the worlds the connections for messages break again and again; in the other half every
 // message arrives. While a lock is free, no user waits for it for longer than freeMax.
 func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
@@ -130,7 +130,7 @@ func (v *visits) lookAround() {
 				continue
 			}
 			if waited := v.Now - max(v.since, r.Came); waited > freeMax {
-				v.Failf("%s has waited %v for a lock that is free", p.Name, waited)
+				v.Failf("%s has waited %v for a free lock", p.Name, waited)
 			}
 		}
 	}

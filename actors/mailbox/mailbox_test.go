@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// invoked records what a mailbox gives to its actor, and fails the test if it is ever given two messages at once.
+// invoked records the messages that a mailbox passes to its actor, and fails the test if it ever receives two at once.
 type invoked struct {
 	t      *testing.T
 	inside sync.Mutex
@@ -174,5 +174,5 @@ func TestFifo_AgainstASlice(t *testing.T) {
 	for q.count > 0 {
 		q.pop()
 	}
-	assert.LessOrEqual(t, len(q.ring), fifoKeep, "a large ring is let go")
+	assert.LessOrEqual(t, len(q.ring), fifoKeep, "a large ring is dropped")
 }

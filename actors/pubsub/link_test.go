@@ -58,7 +58,7 @@ func TestLink_FloodIsOneMessage(t *testing.T) {
 		assert.Equal(t, channelNews{messages: flood / channels}, n, channel)
 	}
 	require.NoError(t, l.take(messages[0]))
-	assert.Len(t, owner.messages, 2, "and the next one is told again")
+	assert.Len(t, owner.messages, 2, "the next message is announced to the subscriber again")
 }
 
 // sending is the context of an actor that only sends.
@@ -123,10 +123,10 @@ func TestLink_SilentConnectionIsReplaced(t *testing.T) {
 
 		<-time.After(deadAfter - time.Millisecond) // on the clock of the bubble
 		synctest.Wait()
-		assert.EqualValues(t, 1, dials.Load(), "it may be a server with nothing to tell")
+		assert.EqualValues(t, 1, dials.Load(), "a server without messages would be silent, too")
 		<-time.After(pingAfter + backoff) // on the clock of the bubble
 		synctest.Wait()
-		assert.EqualValues(t, 2, dials.Load(), "a server with nothing to tell would have answered the ping")
+		assert.EqualValues(t, 2, dials.Load(), "a server without messages would have answered the ping")
 	})
 }
 
@@ -152,7 +152,7 @@ func answerOnePing(conn net.Conn) {
 			return
 		}
 		// A pipe has no buffer. go-redis writes a whole pipeline, or subscribes while the ping is answered, before it reads.
-		go io.WriteString(conn, "-ERR unknown command\r\n") //nolint:errcheck // the reader goes on
+		go io.WriteString(conn, "-ERR unknown command\r\n") //nolint:errcheck // the reader continues
 	}
 }
 

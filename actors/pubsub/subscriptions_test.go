@@ -29,16 +29,16 @@ func TestSubscriptions_OneCommandForMany(t *testing.T) {
 	assert.Empty(t, s.next(), "once")
 	require.NoError(t, s.subscribed("a"))
 	require.NoError(t, s.subscribed("b"))
-	assert.True(t, s.want("a", false), "it is there already")
+	assert.True(t, s.want("a", false), "the channel is subscribed already")
 	s.drop("b")
 	assert.Equal(t, []string{"unsubscribe[b]"}, sent(s.next()))
-	assert.False(t, s.want("b", false), "it is about to go")
+	assert.False(t, s.want("b", false), "the channel is being unsubscribed")
 	assert.Empty(t, s.next(), "one command for a channel at a time")
 	assert.False(t, s.unsubscribed("b"))
 	assert.Equal(t, []string{"subscribe[b]"}, sent(s.next()))
 
 	s.reset()
-	assert.Equal(t, []string{"subscribe[a b]"}, sent(s.next()), "the connection is another")
+	assert.Equal(t, []string{"subscribe[a b]"}, sent(s.next()), "the connection is new")
 }
 
 func TestSubscriptions_ShardedBySlot(t *testing.T) {
@@ -115,7 +115,7 @@ func TestSubscriptions_Unasked(t *testing.T) {
 	_, err := s.refused()
 	require.Error(t, err)
 	assert.True(t, s.unsubscribed("a"))
-	assert.Empty(t, s.next(), "somebody else has to find out where it is now")
+	assert.Empty(t, s.next(), "the link does not look for the channel's new master")
 }
 
 // Whatever is wanted, dropped and refused, in the end the server has exactly the wanted channels, provided that refused ones are wanted again.

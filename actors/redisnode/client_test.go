@@ -76,7 +76,7 @@ func TestBounded_KeepsHooks(t *testing.T) {
 		_, err := pipe.Exec(t.Context())
 		require.ErrorIs(t, err, redis.Nil)
 		require.NoError(t, client.Set(t.Context(), "other", 1, 0).Err())
-		names = slices.DeleteFunc(names, func(name string) bool { return name == "hello" || name == "pipelined client" }) // of handshakes
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "hello" || name == "pipelined client" }) // these belong to handshakes
 		assert.Equal(t, []string{"ping", "pipelined time", "pipelined get", "set"}, names)
 	}
 }

@@ -15,10 +15,10 @@ func TestPeaks_FollowTheClockThatWasAhead(t *testing.T) {
 	server.Set(time.Hour, 0)
 	assert.Equal(t, time.Hour+time.Second, p.Time(1, &server, time.Second))
 	server.Set(time.Hour, 3*time.Second) // another server, three seconds behind
-	assert.Equal(t, time.Hour+4*time.Second, p.Time(1, &server, 4*time.Second), "the time of the one before")
-	assert.Equal(t, time.Hour+time.Second, p.Time(2, &server, 4*time.Second), "other keys were never there")
+	assert.Equal(t, time.Hour+4*time.Second, p.Time(1, &server, 4*time.Second), "the time of the server before")
+	assert.Equal(t, time.Hour+time.Second, p.Time(2, &server, 4*time.Second), "for other keys, the earlier server does not count")
 	last := time.Second + peakFor
-	assert.Equal(t, time.Hour+last-3*time.Second, p.Time(1, &server, last), "only the present one's: it has caught up by now")
+	assert.Equal(t, time.Hour+last-3*time.Second, p.Time(1, &server, last), "only the present server's: it has caught up by now")
 	server.Set(time.Hour, 0)
 	assert.Equal(t, time.Hour+last, p.Time(1, &server, last), "a clock that is ahead counts at once")
 }

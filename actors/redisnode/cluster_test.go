@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While a node is in use, everybody gets the same one, because two nodes for one server would mean two links to it. An unused node is
-// forgotten.
+// While a node is in use, all callers get the same one, because two nodes for one server would mean two links to it. An unused node
+// is forgotten.
 func TestCluster_ForgetsWhatNobodyUses(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
@@ -32,7 +32,7 @@ func TestCluster_ForgetsWhatNobodyUses(t *testing.T) {
 	assert.Empty(t, c.nodes)
 	other := c.ForKey("a")
 	assert.NotSame(t, link, other)
-	assert.Same(t, c.Keep(other), c.Keep(seen), "who has seen it before it was forgotten does not bring it back beside another")
+	assert.Same(t, c.Keep(other), c.Keep(seen), "a caller that has kept a forgotten node gets the new one, so there are never two")
 }
 
 // go-redis closes its client for a master that has been away for a minute, and makes another one when the master is back. A call that is
@@ -52,8 +52,8 @@ func TestCluster_RedirectsToTheNewestClient(t *testing.T) {
 	assert.NotSame(t, newest, c.AtAddr("127.0.0.1:1", newest), "its client is closed")
 }
 
-// No node is known until it is decided how releases are published. Otherwise a channel could be subscribed to in one way while releases are
-// published in the other. The answer of one master is enough.
+// No node is known until it has been decided how releases are published. Otherwise a channel could be subscribed to in one way while
+// releases are published in the other. The answer of one master is enough.
 func TestCluster_KnowsNobodyBeforeItHasDecided(t *testing.T) {
 	t.Parallel()
 	var serving atomic.Bool

@@ -41,7 +41,7 @@ func TestCauses_SayWhatTheErrorDoesNot(t *testing.T) {
 		assert.ErrorIs(t, got, err, "the cause stays reachable")
 	}
 	assert.NoError(t, c.ExplainWithHint(nil))
-	assert.Equal(t, redis.Nil, c.ExplainWithHint(redis.Nil), "which is an answer")
+	assert.Equal(t, redis.Nil, c.ExplainWithHint(redis.Nil), "redis.Nil is an answer, not a failure")
 }
 
 func TestCauses_TellWhatWentWrongBefore(t *testing.T) {

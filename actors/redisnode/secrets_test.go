@@ -75,7 +75,7 @@ func TestSecrets_OfClusters(t *testing.T) {
 	c := ErrorsOf(client)
 	assert.Equal(t, "the cluster", c.Name)
 	assert.Equal(t, "dial redis://***@b:1: ***", c.Explain(errors.New("dial redis://app:hunter2@b:1: s3cr3t")).Error())
-	assert.Equal(t, "MOVED 1 b:1", c.Explain(refusal("MOVED 1 b:1")).Error(), "no hint that it should be a cluster's client")
+	assert.Equal(t, "MOVED 1 b:1", c.Explain(refusal("MOVED 1 b:1")).Error(), "without the hint that the client is for a single server")
 }
 
 // passwords are good and bad ones.

@@ -57,7 +57,7 @@ func TestAttendance_Leaves(t *testing.T) {
 	a.released(0)
 	assert.Equal(t, 0, a.mere)
 	a.turn(1, 0)
-	assert.Equal(t, 0, a.mere, "what was known before does not count")
+	assert.Equal(t, 0, a.mere, "earlier turns no longer count")
 }
 
 // A turn counts only if a local waiter has waited meanwhile.
@@ -70,7 +70,7 @@ func TestAttendance_OnlyWhileWaiting(t *testing.T) {
 	assert.Equal(t, 0, a.mere)
 }
 
-// A process that has the lock when this process is refused has come for it, whether its release is heard or not.
+// A process that holds the lock when this process is refused counts as one that came for it, whether or not its release message arrives.
 func TestAttendance_Refused(t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		var a attendance
@@ -102,7 +102,7 @@ func TestYield_Slots(t *testing.T) {
 	}
 	assert.Equal(t, uint8(winsMax-1), turn(0))
 	y.until = 0
-	assert.Equal(t, uint8(winsMax-1), turn(1), "a try has waited for nobody")
+	assert.Equal(t, uint8(winsMax-1), turn(1), "a try has not waited, so it proves nothing")
 }
 
 // After a turn whose grant has lingered, the processes ahead have a slot in proportion to the turn, because the next turn may be as long.
@@ -138,22 +138,22 @@ func TestYield_NewcomersTakePlaces(t *testing.T) {
 	}
 	var y Turns
 	refused(&y, 0)
-	assert.False(t, y.Placed(), "nobody has counted them")
+	assert.False(t, y.Placed(), "the number of subscribers is unknown")
 	refused(&y, 4)
 	assert.True(t, y.Placed())
 	assert.Equal(t, now+2*time.Millisecond, y.Hear(&p, now, 1), "three were ahead, and one of them has released it")
 	refused(&y, 9)
-	assert.Equal(t, now+time.Millisecond, y.Hear(&p, now, 1), "those who have come since are behind")
+	assert.Equal(t, now+time.Millisecond, y.Hear(&p, now, 1), "newer subscribers are behind")
 	assert.Equal(t, now, y.Hear(&p, now, 1))
 	y.Joined(now)
 	assert.True(t, y.Placed(), "its place still counts")
 	y.Joined(now + time.Second)
 	assert.False(t, y.Placed())
 	refused(&y, 1)
-	assert.Equal(t, now, y.Hear(&p, now, 1), "it is alone")
+	assert.Equal(t, now, y.Hear(&p, now, 1), "there is no other process")
 }
 
-// Among many, Redis gives the places. However many are ahead, those who are nearly first have slots of a useful length.
+// Among many subscribers, Redis assigns the places. However many there are, the first few have slots of a useful length.
 func TestYield_ManyNewcomers(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },

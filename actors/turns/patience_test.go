@@ -31,7 +31,7 @@ func TestPatience(t *testing.T) {
 	}
 	assert.Equal(t, 2*turn, w.slot(2*turn, others), "never shorter")
 	w.refused("f")
-	assert.Equal(t, 7, w.vain, "an attempt that waited for nobody was not in vain")
+	assert.Equal(t, 7, w.vain, "an attempt that let nobody go first was not in vain")
 	assert.Equal(t, w.turn*5/4, inVain(&w, ""), "nothing follows from an unknown holder")
 	w.early = true
 	w.won(false)

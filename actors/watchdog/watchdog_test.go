@@ -63,7 +63,7 @@ func (deaf) SendUserMessage(*actor.PID, any)   {}
 func (deaf) SendSystemMessage(*actor.PID, any) {}
 func (deaf) Stop(*actor.PID)                   {}
 
-// newWatchdog is a watchdog that a test steps by hand. What its wheel sends is ignored.
+// newWatchdog makes a watchdog that a test steps by hand. The messages of its wheel are ignored.
 func newWatchdog(t *testing.T) (*Watchdog, *sent) {
 	events := outbox.NewEvents(slog.New(slog.DiscardHandler), nil)
 	system, s := actor.NewActorSystem(), &sent{}
@@ -131,9 +131,9 @@ func TestWatchdog_RepeatsWhatOverlappedTheRecovery(t *testing.T) {
 	fail(s.renewals[0])
 	require.Len(t, s.renewals, 2)
 	assert.Equal(t, []string{"orders"}, s.renewalAt(1).grants)
-	assert.Zero(t, s.resumed, "the gateway waits for it")
+	assert.Zero(t, s.resumed, "the gateway waits for that renewal")
 	fail(s.renewals[1])
-	assert.Len(t, s.renewals, 2, "the next one has its pause")
+	assert.Len(t, s.renewals, 2, "the next repeat comes after a pause")
 	assert.Equal(t, 1, s.resumed)
 }
 

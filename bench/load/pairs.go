@@ -238,7 +238,7 @@ func (s *stretch) pair(client peer.Client, worker int, kind peer.Kind, name stri
 	return true
 }
 
-// idle records for how long the lock was free, if that was within the window.
+// idle records the time for which the lock has been free until now, unless the window is over.
 func (s *stretch) idle() {
 	gap := time.Now().UnixNano() - s.idleSince.Load()
 	for longest := s.longestIdle.Load(); gap > longest && !s.stopped.Load(); longest = s.longestIdle.Load() {

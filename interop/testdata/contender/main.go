@@ -62,7 +62,7 @@ type acquirer interface {
 	Acquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
 }
 
-// turn does something while the lock is held.
+// turn acquires the lock, calls inside, and releases the lock.
 func turn(ctx context.Context, rt *holdfast.Runtime, kind, name string, inside func(token int64)) error {
 	if kind == "semaphore" {
 		if err := rt.Semaphore(name).Acquire(ctx, 1); err != nil {
@@ -114,7 +114,7 @@ func number(file string) int {
 // look reads the number twice: under a read lock nobody writes in between.
 func look(file string) {
 	if before, after := number(file), number(file); before != after {
-		log.Fatalf("somebody wrote while it was being read: %d, then %d", before, after)
+		log.Fatalf("the number changed while it was read: %d, then %d", before, after)
 	}
 }
 

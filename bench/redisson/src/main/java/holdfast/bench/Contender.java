@@ -87,7 +87,7 @@ final class Contender {
         drained.countDown();
     }
 
-    /** Acquires the hot lock and reports when it had it. */
+    /** Acquires the hot lock, and reports the instant at which it had the lock. */
     void acquire(int client) {
         steppers.get(client).execute(() -> {
             try {
@@ -99,7 +99,7 @@ final class Contender {
         });
     }
 
-    /** Releases the hot lock and reports when it began to. */
+    /** Releases the hot lock, and reports the instant at which it began to. */
     void release(int client) {
         steppers.get(client).execute(() -> {
             try {

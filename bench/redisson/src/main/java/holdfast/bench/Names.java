@@ -5,7 +5,7 @@ import java.util.Arrays;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** Which lock a worker takes next: see bench/workload. */
+/** Chooses the lock that a worker takes next: see bench/workload. */
 final class Names {
 
     private static final double ZIPF_S = 1.1;

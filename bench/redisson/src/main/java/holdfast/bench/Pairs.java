@@ -18,7 +18,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 
-/** One stretch of acquire, section, release, by a thread for each of the workload's goroutines. */
+/** Repeats acquire, section, release during one window, with a thread for each of the workload's goroutines. */
 final class Pairs {
 
     private static final long TICK_MS = 200;

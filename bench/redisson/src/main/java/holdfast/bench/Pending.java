@@ -8,7 +8,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.redisson.api.RLock;
 
-/** Very many waits for a lock that another client holds, by Redisson's asynchronous methods: no thread for each. */
+/** Waits very many times for a lock that another client holds, with Redisson's asynchronous methods, which need no thread for each wait. */
 final class Pending {
 
     private static final long SETTLE_MS = 500;

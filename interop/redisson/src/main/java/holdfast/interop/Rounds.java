@@ -92,7 +92,7 @@ final class Rounds {
                 long before = number(file);
                 Thread.yield();
                 if (number(file) != before) {
-                    throw new IllegalStateException("somebody wrote while it was being read");
+                    throw new IllegalStateException("the number changed while it was read");
                 }
             } finally {
                 lock.unlock();
@@ -132,7 +132,7 @@ final class Rounds {
 
         private static void increment(Path file) throws IOException {
             long number = number(file);
-            Thread.yield(); // gives another thread that has the lock by mistake time to interfere
+            Thread.yield(); // if another thread has the lock by mistake, this gives it time to interfere
             Files.writeString(file, Long.toString(number + 1));
         }
 
