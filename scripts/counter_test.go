@@ -86,8 +86,8 @@ func TestSemaphore_OnTheWire(t *testing.T) {
 		assert.Equal(b, int64(0), b.count(scripts.SemaphoreDelete, us+":12"))
 		assert.Empty(b, b.key())
 		assert.Equal(b, int64(0), b.count(scripts.SemaphoreDrain, us+":13"))
-		assert.Empty(b, b.key(), "as Redisson's: it may still be set")
-		assert.Equal(b, []string{"5", "8", "0", "4"}, published(), "Redisson tells negative numbers too, and its listener throws")
+		assert.Empty(b, b.key(), "as with Redisson, it can still be set")
+		assert.Equal(b, []string{"5", "8", "0", "4"}, published(), "Redisson also publishes negative numbers, on which its listener throws")
 	})
 }
 
@@ -108,18 +108,18 @@ func TestSemaphoreAcquire_ServesInOrder(t *testing.T) {
 			return b.counted(scripts.SemaphoreAcquire, scripts.CountTerms{Request: request, Numbers: []int64{5}}).NotSet
 		}
 		assert.True(b, notSet(us+":91"))
-		assert.Equal(b, []bool{false}, served(us+":1", 1), "without a key there are none")
+		assert.Equal(b, []bool{false}, served(us+":1", 1), "without a key there are no permits")
 		b.count(scripts.SemaphoreTrySet, us+":2", 6)
-		assert.Equal(b, []bool{true, true, false, false}, served(us+":3", 2, 1, 4, 1), "nobody overtakes who waits")
+		assert.Equal(b, []bool{true, true, false, false}, served(us+":3", 2, 1, 4, 1), "no request overtakes a waiter")
 		assert.Equal(b, "3", b.key())
-		assert.Equal(b, []bool{false, true, false}, served(us+":4", -4, 2, 4), "who does not wait keeps nobody waiting")
+		assert.Equal(b, []bool{false, true, false}, served(us+":4", -4, 2, 4), "a try that is refused does not block the requests behind it")
 		assert.Equal(b, "1", b.key())
 		assert.Equal(b, []bool{true}, served(us+":5", -1))
 		assert.Equal(b, "0", b.key())
 		assert.False(b, notSet(us+":92"), "there were some")
 		assert.Equal(b, []string{"6"}, published())
 		b.nearKeep(us + ":3")
-		assert.Zero(b, b.Exists(b.Context(), scripts.AttemptKey(b.name, us+":1")).Val(), "what took nothing needs no result")
+		assert.Zero(b, b.Exists(b.Context(), scripts.AttemptKey(b.name, us+":1")).Val(), "a request that took nothing needs no result")
 	})
 }
 
@@ -154,7 +154,7 @@ func TestCounts_ARepeatChangesNothing(t *testing.T) {
 		assert.Equal(b, []string{"9", "9", "8", "9"}, published())
 		b.count(scripts.SemaphoreDelete, us+":1")
 		assert.Equal(b, int64(1), b.count(scripts.SemaphoreTrySet, us+":2", 3))
-		assert.Equal(b, int64(1), b.count(scripts.SemaphoreDelete, us+":1"), "a late repeat does not delete what was set since")
+		assert.Equal(b, int64(1), b.count(scripts.SemaphoreDelete, us+":1"), "a late repeat does not delete a counter that was set since")
 		assert.Equal(b, "3", b.key())
 	})
 }
@@ -180,7 +180,7 @@ func TestCounts_TooLateChangesNothing(t *testing.T) {
 		call.SetNotAfter(late + 5000)
 		_, err := b.send(call)
 		_, isLate := scripts.LateBy(err)
-		assert.True(b, isLate, "not later than the limit either")
+		assert.True(b, isLate, "a call is also refused after its Limit")
 		assert.Zero(b, b.Exists(b.Context(), scripts.AttemptKey(b.name, us+":2"), scripts.AttemptKey(b.name, us+":3")).Val())
 	})
 }
@@ -220,17 +220,17 @@ func TestSemaphoreUndo(t *testing.T) {
 		b.count(scripts.SemaphoreTrySet, us+":1", 5)
 		published := b.listening(scripts.SemaphoreChannel(b.name))
 		b.count(scripts.SemaphoreAcquire, us+":2", 2, 1, 7)
-		assert.Equal(b, int64(3), undo(us+":2"), "what it has taken")
+		assert.Equal(b, int64(3), undo(us+":2"), "undo returns the permits that the request has taken")
 		assert.Equal(b, "5", b.key())
 		assert.Equal(b, int64(0), undo(us+":2"), "once")
 		assert.Equal(b, "5", b.key())
 		assert.Equal(b, []bool{false}, b.counted(scripts.SemaphoreAcquire, scripts.CountTerms{Request: us + ":3", Numbers: []int64{9}}).Served)
-		assert.Equal(b, int64(0), undo(us+":3"), "it has taken nothing")
-		assert.Equal(b, int64(0), undo(us+":4"), "it has not run yet")
+		assert.Equal(b, int64(0), undo(us+":3"), "the request has taken nothing")
+		assert.Equal(b, int64(0), undo(us+":4"), "the request has not run yet")
 		for _, request := range []string{us + ":2", us + ":4"} {
 			_, err := b.run(scripts.SemaphoreAcquire.Call(site, b.name, scripts.CountTerms{Request: request, Numbers: []int64{1}, Keep: time.Second}))
 			require.NoError(b, err)
-			assert.Equal(b, "5", b.key(), "a copy that comes late takes nothing")
+			assert.Equal(b, "5", b.key(), "a late copy of the request takes nothing")
 		}
 		b.count(scripts.SemaphoreDrain, us+":5")
 		assert.Equal(b, int64(5), undo(us+":5"))
@@ -244,7 +244,7 @@ func TestSemaphoreUndo(t *testing.T) {
 		b.count(scripts.SemaphoreAdd, us+":8", 5)
 		b.count(scripts.SemaphoreAcquire, us+":9", 1)
 		b.count(scripts.SemaphoreDelete, us+":10")
-		assert.Equal(b, int64(0), undo(us+":9"), "what was deleted meanwhile stays so")
+		assert.Equal(b, int64(0), undo(us+":9"), "undo does not create a semaphore that was deleted meanwhile")
 		assert.Empty(b, b.key())
 	})
 }
@@ -291,7 +291,7 @@ func TestSemaphoreAcquire_Reservation(t *testing.T) {
 		b.count(scripts.SemaphoreRelease, "x:2", 2)
 		expect("1", false)(acquire(site, time.Minute, time.Minute, 3))
 		assert.Equal(b, "rest "+us, want(), "served: nobody may reserve for a while")
-		assert.Equal(b, []string{"4", "1"}, published(), "who was kept out is told of what is left")
+		assert.Equal(b, []string{"4", "1"}, published(), "waiters that the reservation kept out learn the number of permits left")
 		expect("0", false)(acquire(&another, time.Minute, time.Minute, 3))
 		expect("0", false)(acquire(site, time.Minute, time.Minute, 3))
 		expect("1", false)(acquire(&another, 0, 0, 1))
@@ -349,13 +349,13 @@ func TestLatch_OnTheWire(t *testing.T) {
 		}
 		assert.Equal(b, int64(2), b.count(scripts.LatchRead, us+":5"))
 		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":6", 2))
-		assert.Empty(b, b.key(), "the key goes at zero")
+		assert.Empty(b, b.key(), "the key is deleted at zero")
 		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":6", 2))
 		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":7", 1))
 		assert.Equal(b, []string{"1", "0"}, published())
 
 		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, us+":8", 2), "it can be used again")
-		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":9", 5), "more than there are")
+		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":9", 5), "more than the remaining count")
 		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, us+":10", 0))
 		assert.Equal(b, "0", b.key(), "as Redisson's")
 		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":11", 1))
@@ -380,7 +380,7 @@ func TestSemaphore_KeepsATTL(t *testing.T) {
 	})
 }
 
-// Operations that give something back work even when the server has no memory left. Otherwise the permit or the count-down would be lost.
+// Operations that return something work even when the server has no memory left. Otherwise the permit or the count-down would be lost.
 func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -393,7 +393,7 @@ func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 	latch.count(scripts.LatchTrySet, us+":4", 2)
 	for _, op := range []*scripts.CountOp{
 		scripts.SemaphoreRelease, scripts.SemaphoreAcquire, scripts.SemaphoreAcquire.Undo, scripts.LatchCountDown, scripts.SemaphoreDelete,
-	} { // load them
+	} { // load the scripts
 		require.NoError(t, client.ScriptLoad(t.Context(), op.Call(site, "x", scripts.CountTerms{Numbers: []int64{1}}).Script.Source).Err())
 	}
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
@@ -405,7 +405,7 @@ func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 		return client.Do(t.Context(), call.Command...).Result()
 	}
 	_, err := full(scripts.SemaphoreAcquire, b.name, us+":5")
-	require.NoError(t, err, "there are none, so nothing is written")
+	require.NoError(t, err, "there are no permits, so nothing is written")
 	for request, op := range map[string]*scripts.CountOp{us + ":6": scripts.SemaphoreRelease, us + ":3": scripts.SemaphoreAcquire.Undo} {
 		_, err := full(op, b.name, request)
 		require.NoError(t, err, op.Word)
@@ -413,7 +413,7 @@ func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 	assert.Equal(t, "2", b.key())
 	_, err = full(scripts.SemaphoreAcquire, b.name, us+":7")
 	require.Error(t, err)
-	assert.ErrorContains(t, err, "OOM command not allowed", "nothing new is taken") // Redis 6.2 first names the position in the script
+	assert.ErrorContains(t, err, "OOM command not allowed", "no permit is taken") // Redis 6.2 first names the position in the script
 	for _, request := range []string{us + ":8", us + ":9"} {
 		_, err = full(scripts.LatchCountDown, latch.name, request)
 		require.NoError(t, err)

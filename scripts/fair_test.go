@@ -38,7 +38,7 @@ func TestFairAcquire_QueuesInOrder(t *testing.T) {
 		assert.True(b, b.take(scripts.FairLock, first).Granted)
 		assert.True(b, b.take(scripts.FairLock, first).Granted, "a repeat counts once")
 		assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields())
-		for _, grant := range []string{us + ":2", them + ":1", us + ":3", us + ":2"} { // the last is a repeat
+		for _, grant := range []string{us + ":2", them + ":1", us + ":3", us + ":2"} { // the last one is a repeat
 			busy := b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
 			assert.Equal(b, []any{false, true, us + ":1"}, []any{busy.Granted, busy.Queued, busy.Holder})
 		}
@@ -52,11 +52,11 @@ func TestFairAcquire_QueuesInOrder(t *testing.T) {
 		assert.False(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":3", Lease: time.Minute, Standing: true}).Granted, "not its turn")
 		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true}).Granted)
 		assert.Equal(b, []string{them + ":1", us + ":3"}, b.queue())
-		assert.InDelta(b, 330, b.keep(them+":1").Seconds(), 3, "who is behind moves up")
+		assert.InDelta(b, 330, b.keep(them+":1").Seconds(), 3, "the waiter behind moves up")
 	})
 }
 
-// When a waiter asks again, Redis notes that the waiter's runtime lives, unless it has just been noted.
+// When a waiter tries again, Redis notes that the waiter's runtime lives, unless that has just been noted.
 func TestFairAcquire_NotesThatItsRuntimeLives(t *testing.T) {
 	on(t, func(b bed) {
 		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
@@ -89,7 +89,7 @@ func TestFairAcquire_DropsTheDead(t *testing.T) {
 		require.NoError(b, b.HSet(b.Context(), b.waiting(), dead, now.Add(-time.Second).UnixMilli()).Err())
 		require.NoError(b, b.ZAdd(b.Context(), b.scores(), redis.Z{Score: float64(now.Add(-5 * time.Second).UnixMilli()), Member: stale + ":1"}).Err())
 		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true})
-		assert.Equal(b, []string{stale + ":1", us + ":2"}, b.queue(), "a clock may be wrong by ten seconds")
+		assert.Equal(b, []string{stale + ":1", us + ":2"}, b.queue(), "a waiter counts as dead only after ten more seconds, because clocks may be wrong")
 		require.NoError(b, b.ZAdd(b.Context(), b.scores(), redis.Z{Score: float64(now.Add(-time.Minute).UnixMilli()), Member: stale + ":1"}).Err())
 		busy := b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true})
 		assert.False(b, busy.Requeued)
@@ -102,8 +102,8 @@ func TestFairAcquire_DropsTheDead(t *testing.T) {
 	})
 }
 
-// The list and the scores have the same members. If one of the two keys is deleted or evicted, the other one means nothing: nobody may wait behind
-// a place that will never be used, or without a place. The waiters queue again.
+// The list and the scores have the same members. If one of the two keys is deleted or evicted, the other one means nothing: no waiter may wait
+// behind a place that will never be used, or without a place of its own. The waiters queue again.
 func TestFairAcquire_HalfOfTheQueueIsLost(t *testing.T) {
 	on(t, func(b bed) {
 		list := "redisson_lock_queue:{" + b.name + "}"
@@ -118,9 +118,9 @@ func TestFairAcquire_HalfOfTheQueueIsLost(t *testing.T) {
 			for _, grant := range []string{us + ":3", them + ":1"} {
 				assert.True(b, asks(grant).Requeued, "without %s", lost)
 			}
-			assert.Equal(b, []string{us + ":3", them + ":1"}, b.queue(), "each is there once")
+			assert.Equal(b, []string{us + ":3", them + ":1"}, b.queue(), "each waiter is queued once")
 			assert.Equal(b, us+":3", b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1", Heir: us + ":3", HeirLease: time.Minute}).Heir)
-			b.give(scripts.FairLock, scripts.Terms{Grant: us + ":2"}) // has given up before it has asked again
+			b.give(scripts.FairLock, scripts.Terms{Grant: us + ":2"}) // gives up before it queues again
 			b.give(scripts.FairLock, scripts.Terms{Grant: us + ":3"})
 			assert.True(b, asks(them+":1").Granted)
 			b.give(scripts.FairLock, scripts.Terms{Grant: them + ":1"})
@@ -129,7 +129,7 @@ func TestFairAcquire_HalfOfTheQueueIsLost(t *testing.T) {
 	})
 }
 
-// A place without a score belongs to nobody: its waiter has left, or queues again. It keeps nobody waiting, although its runtime lives.
+// A place without a score belongs to nobody: its waiter has left, or queues again. It blocks no other waiter, although its runtime lives.
 func TestFairRelease_DropsAPlaceWithoutAScore(t *testing.T) {
 	on(t, func(b bed) {
 		for _, grant := range []string{us + ":1", them + ":1", them + ":2"} {
@@ -150,7 +150,7 @@ func TestFairRelease(t *testing.T) {
 			b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
 		}
 		released := b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1", Heir: us + ":2", HeirLease: 10 * time.Second})
-		assert.Equal(b, []any{true, us + ":2"}, []any{released.Held, released.Heir}, "our own first waiter has it in the same call")
+		assert.Equal(b, []any{true, us + ":2"}, []any{released.Held, released.Heir}, "our own first waiter gets the lock in the same call")
 		assert.Equal(b, map[string]string{us + ":2": "1"}, b.fields())
 		b.nearTTL(10 * time.Second)
 		released = b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1", Heir: us + ":2", HeirLease: 20 * time.Second})
@@ -159,12 +159,12 @@ func TestFairRelease(t *testing.T) {
 		assert.Empty(b, published())
 
 		released = b.give(scripts.FairLock, scripts.Terms{Grant: us + ":2", Heir: us + ":9", HeirLease: time.Minute})
-		assert.Equal(b, []any{true, ""}, []any{released.Held, released.Heir}, "another is before it")
+		assert.Equal(b, []any{true, ""}, []any{released.Held, released.Heir}, "another waiter is ahead of the heir")
 		assert.Empty(b, b.fields())
 		assert.Equal(b, []string{"0"}, published(), "and told so")
 
 		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":4", Lease: time.Minute})
-		b.give(scripts.FairLock, scripts.Terms{Grant: us + ":4"}) // leaves, from behind
+		b.give(scripts.FairLock, scripts.Terms{Grant: us + ":4"}) // leaves the end of the queue
 		assert.Equal(b, []string{us + ":3"}, b.queue())
 		assert.Empty(b, published())
 		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":3", Lease: time.Minute, Standing: true})
@@ -220,7 +220,7 @@ func TestFairRelease_ALeavingHeadMakesTheNextOneFirst(t *testing.T) {
 		assert.True(b, b.take(scripts.FairLock, terms(us+":2")).First)
 		assert.False(b, b.take(scripts.FairLock, terms(them+":1")).First)
 		b.give(scripts.FairLock, terms(us+":2"))
-		assert.Equal(b, []string{"0"}, published(), "it is told, because it listens for releases of other kinds from now on")
+		assert.Equal(b, []string{"0"}, published(), "the new head is notified, because from now on it listens for releases of other kinds")
 		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: them + ":1", Lease: time.Minute, Standing: true}).First)
 
 		b.take(scripts.FairLock, terms(us+":3"))
@@ -303,7 +303,7 @@ func TestFairRelease_LeavesAtMaxmemory(t *testing.T) {
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	b.give(scripts.FairLock, scripts.Terms{Grant: us + ":2"})
 	assert.Equal(t, []string{us + ":3"}, b.queue())
-	assert.InDelta(t, 360, b.keep(us+":3").Seconds(), 3, "who is behind moves up")
+	assert.InDelta(t, 360, b.keep(us+":3").Seconds(), 3, "the waiter behind moves up")
 	assert.True(t, b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1"}).Held)
 	b.give(scripts.FairLock, scripts.Terms{Grant: us + ":3"})
 	assert.Zero(t, client.DBSize(t.Context()).Val(), "nothing is left")

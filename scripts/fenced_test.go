@@ -30,7 +30,7 @@ func TestFencedAcquire_NoTokenComesBackAtOnce(t *testing.T) {
 			largest = taken.Tokens.First
 			b.give(scripts.FencedLock, scripts.Terms{Grant: grant})
 			switch i % 4 {
-			case 1: // gone
+			case 1: // the counter is lost
 				require.NoError(b, b.Del(b.Context(), "redisson_lock_token:{"+b.name+"}").Err())
 			case 3: // the counter is lost, and Redisson then issues the first token
 				require.NoError(b, b.Set(b.Context(), "redisson_lock_token:{"+b.name+"}", 1, 0).Err())
@@ -45,12 +45,12 @@ func TestFencedAcquire_TakesABlockOfTokens(t *testing.T) {
 		first := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":1", Lease: 10 * time.Second})
 		assert.True(b, first.Granted)
 		assert.InDelta(b, b.Time(b.Context()).Val().UnixMicro(), first.Tokens.Last, 5e6, "the server's clock")
-		assert.Equal(b, first.Tokens.Last, first.Tokens.First, "one: a counter that is not there may have been lost")
+		assert.Equal(b, first.Tokens.Last, first.Tokens.First, "only one token: a missing counter may have been lost")
 		assert.Equal(b, strconv.FormatInt(first.Tokens.Last, 10), b.Get(b.Context(), counter).Val())
 		assert.Equal(b, time.Duration(-1), b.PTTL(b.Context(), counter).Val(), "no TTL")
 		again := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":1", Lease: time.Second})
 		assert.True(b, again.Granted)
-		assert.Greater(b, again.Tokens.First, first.Tokens.Last, "a repeat has new ones")
+		assert.Greater(b, again.Tokens.First, first.Tokens.Last, "a repeat has new tokens")
 		assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields())
 		b.nearTTL(10 * time.Second)
 		busy := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":2", Lease: time.Second})
@@ -66,10 +66,10 @@ func TestFencedAcquire_TakesABlockOfTokens(t *testing.T) {
 		require.NoError(b, b.Set(b.Context(), counter, far, 0).Err())
 		require.NoError(b, b.Del(b.Context(), b.name).Err())
 		next := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":2", Lease: time.Second})
-		assert.Equal(b, far+1, next.Tokens.First, "never less than was given")
+		assert.Equal(b, far+1, next.Tokens.First, "larger than every token issued before")
 		require.NoError(b, b.Del(b.Context(), b.name, counter).Err())
 		lost := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":3", Lease: time.Second})
-		assert.Greater(b, lost.Tokens.Last, again.Tokens.Last, "also when the counter was lost")
+		assert.Greater(b, lost.Tokens.Last, again.Tokens.Last, "even if the counter was lost")
 	})
 }
 
@@ -89,7 +89,7 @@ func TestFenced_CounterThatIsNone(t *testing.T) {
 				require.ErrorIs(b, scripts.Explain(err), protocol.ErrForeignKey, "%q", value)
 				assert.ErrorContains(b, err, counter)
 				assert.Equal(b, scripts.Rejected, scripts.Classify(err))
-				assert.Equal(b, value, b.Get(b.Context(), counter).Val(), "it is left alone")
+				assert.Equal(b, value, b.Get(b.Context(), counter).Val(), "the counter is not changed")
 			}
 			refused(scripts.FencedLock.Pass(site, b.name, scripts.Terms{From: us + ":1", Grant: us + ":2", Lease: time.Minute}))
 			assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields(), "nothing is passed on")

@@ -91,7 +91,7 @@ func (b bed) everything(kind *scripts.Kind, raw, key string, look func(call scri
 		}
 		look(call, err)
 	}
-	require.True(b, before == b.state(key), "%s on %s changes what was there", kind.Name, raw)
+	require.True(b, before == b.state(key), "%s on %s changes the foreign value", kind.Name, raw)
 }
 
 // No operation of any kind changes a hash that is not a lock, sets a TTL on it, or treats it as a lock.
@@ -238,7 +238,7 @@ func TestForeign_RedissonsLocksAreNone(t *testing.T) {
 			}
 			reply, err := b.run(c.kind.ForceRelease(site, raw))
 			require.NoError(b, err, c.fields)
-			assert.NotEmpty(b, reply, "those who held it")
+			assert.NotEmpty(b, reply, "the former holders")
 			assert.Zero(b, b.Exists(b.Context(), raw).Val())
 		}
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files in testdata/ anew")
+var rewrite = flag.Bool("rewrite", false, "write the golden files in testdata/ again")
 
 func files(t *testing.T, pattern string) []string {
 	t.Helper()

@@ -30,7 +30,7 @@ func (b bed) leader() (scripts.Leader, bool) {
 func TestLeader_IsWhoeverHoldsTheLock(t *testing.T) {
 	on(t, func(b bed) {
 		_, leads := b.leader()
-		assert.False(b, leads, "nobody has announced himself")
+		assert.False(b, leads, "no leader has announced itself")
 		one := scripts.Leader{Token: 1<<53 - 2, Grant: us + ":1", Runtime: us, Value: "10.0.0.1:80 \x00\r\n"}
 		assert.Equal(b, int64(1), b.announce(one))
 		_, leads = b.leader()
@@ -47,8 +47,8 @@ func TestLeader_IsWhoeverHoldsTheLock(t *testing.T) {
 		assert.False(b, leads, "it has released the lock")
 		b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute})
 		_, leads = b.leader()
-		assert.False(b, leads, "the next one has not announced himself")
-		assert.Positive(b, b.PTTL(b.Context(), scripts.LeaderKey(b.name)).Val(), "it does not stay for ever")
+		assert.False(b, leads, "the next leader has not announced itself")
+		assert.Positive(b, b.PTTL(b.Context(), scripts.LeaderKey(b.name)).Val(), "the hash does not stay for ever")
 	})
 }
 
@@ -72,7 +72,7 @@ func TestLeader_StaleOneDoesNotOverwrite(t *testing.T) {
 		assert.Equal(b, int64(1), b.announce(newer), "a repeat")
 		assert.Equal(b, before, b.HGetAll(b.Context(), scripts.LeaderKey(b.name)).Val(), "since included")
 		require.NoError(b, b.Publish(b.Context(), scripts.LeaderKey(b.name), "end").Err())
-		assert.Equal(b, "end", (<-heard).Payload, "nothing of the last two")
+		assert.Equal(b, "end", (<-heard).Payload, "the last two announcements publish nothing")
 		found, _ := b.leader()
 		assert.Equal(b, "new", found.Value)
 	})

@@ -115,7 +115,7 @@ func TestAcquire_CountsSubscribers(t *testing.T) {
 					busy := b.counting(kind, us+":2")
 					assert.Equal(b, us+":1", busy.Holder)
 					assert.Equal(b, n, busy.Subscribers)
-					assert.Zero(b, busy.Place, "few choose their places themselves")
+					assert.Zero(b, busy.Place, "few subscribers choose their places themselves")
 					b.listening(channel)
 				}
 				assert.Zero(b, b.Exists(b.Context(), channel+":places").Val())
@@ -124,7 +124,8 @@ func TestAcquire_CountsSubscribers(t *testing.T) {
 	}
 }
 
-// Many subscribers get one place after the other, and begin again at 1. The key is forgotten soon. If it holds something else, everybody chooses.
+// Many subscribers get one place after the other, and begin again at 1. The key is forgotten soon. If it holds something else, all subscribers choose
+// their places themselves.
 func TestAcquire_GivesPlacesAmongMany(t *testing.T) {
 	const many = 64
 	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
@@ -188,7 +189,7 @@ func TestLockAcquire_TooLateChangesNothing(t *testing.T) {
 		assert.Equal(b, scripts.Refused, scripts.Classify(err))
 		ms, late := scripts.LateBy(err)
 		assert.True(b, late)
-		assert.InDelta(b, now.UnixMilli(), ms, 5000, "the refusal tells the server's time")
+		assert.InDelta(b, now.UnixMilli(), ms, 5000, "the refusal contains the server's time")
 		assert.Empty(b, b.fields())
 	})
 }
@@ -313,13 +314,13 @@ func TestLockPass(t *testing.T) {
 			require.NoError(b, err)
 			return passed.Held
 		}
-		assert.False(b, pass(us+":1", us+":2", time.Minute), "nothing to pass on, nothing is created")
+		assert.False(b, pass(us+":1", us+":2", time.Minute), "without a lock to pass on, nothing is created")
 		assert.Empty(b, b.fields())
 		b.acquire(us+":1", 10*time.Second)
 		assert.True(b, pass(us+":1", us+":2", time.Minute))
 		assert.Equal(b, map[string]string{us + ":2": "1"}, b.fields())
 		b.nearTTL(time.Minute)
-		assert.True(b, pass(us+":1", us+":2", 2*time.Minute), "a repeat finds it passed")
+		assert.True(b, pass(us+":1", us+":2", 2*time.Minute), "a repeat finds the lock passed")
 		b.nearTTL(2 * time.Minute) // the caller measures the lease from the retry
 		assert.True(b, pass(us+":1", us+":2", time.Second))
 		b.nearTTL(2 * time.Minute) // a delayed duplicate does not shorten the lease
@@ -346,13 +347,13 @@ func TestLockPass_AtTheEndOfATurn(t *testing.T) {
 			pubsub := b.Subscribe(b.Context(), scripts.LockChannel(b.name))
 			_, err := pubsub.Receive(b.Context())
 			require.NoError(b, err)
-			assert.True(b, pass(us+":1", us+":2", 0).Held, "a repeat finds it passed, and tells nobody again")
-			assert.True(b, pass(us+":2", us+":3", 1).Held, "it is we who listen")
-			assert.Equal(b, scripts.Passed{}, pass(us+":2", us+":4", 0), "another has it")
+			assert.True(b, pass(us+":1", us+":2", 0).Held, "a repeat finds the lock passed, and notifies nobody again")
+			assert.True(b, pass(us+":2", us+":3", 1).Held, "this process is the only subscriber")
+			assert.Equal(b, scripts.Passed{}, pass(us+":2", us+":4", 0), "another grant has the lock")
 			passed := pass(us+":3", us+":4", 0)
-			assert.Equal(b, scripts.Passed{Receivers: 1}, passed, "somebody else listens")
+			assert.Equal(b, scripts.Passed{Receivers: 1}, passed, "there is another subscriber")
 			assert.Empty(b, b.fields())
-			assert.Equal(b, scripts.Passed{}, pass(us+":3", us+":4", 0), "a repeat finds it free")
+			assert.Equal(b, scripts.Passed{}, pass(us+":3", us+":4", 0), "a repeat finds the lock free")
 			assert.Empty(b, b.fields())
 
 			ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
@@ -382,7 +383,7 @@ func TestLockRenew(t *testing.T) {
 		require.NoError(b, err)
 		gone, err := scripts.ReadRenewed(reply, grants)
 		require.NoError(b, err)
-		assert.Equal(b, []int{2, 3, 4}, gone, "another's, none, another type")
+		assert.Equal(b, []int{2, 3, 4}, gone, "a lock of another grant, no lock, a key of another type")
 		assert.InDelta(b, 60, b.PTTL(b.Context(), names[0]).Val().Seconds(), 1.5)
 		assert.InDelta(b, 60, b.PTTL(b.Context(), names[1]).Val().Seconds(), 1.5)
 		assert.InDelta(b, 5, b.PTTL(b.Context(), names[2]).Val().Seconds(), 1.5)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{}) // go-redis would log every reply that makes no sense
+	redis.SetLogger(silent{}) // otherwise go-redis would log every reply that makes no sense
 	redistest.Main(m)
 }
 

@@ -64,7 +64,7 @@ func TestPermitAcquireAndRelease(t *testing.T) {
 		assert.True(b, b.give(scripts.Permit, scripts.Terms{Grant: permit(1)}).Held)
 		assert.False(b, b.give(scripts.Permit, scripts.Terms{Grant: permit(1)}).Held, "a repeat changes nothing")
 		assert.Equal(b, "1", b.key())
-		assert.Equal(b, []string{"2", "1"}, published(), "how many are free")
+		assert.Equal(b, []string{"2", "1"}, published(), "the numbers of free permits")
 	})
 }
 
@@ -73,21 +73,21 @@ func TestPermitAcquire_TakesExpiredOnesBack(t *testing.T) {
 		b.count(scripts.PermitsTrySet, us+":1", 0)
 		published := b.listening(scripts.SemaphoreChannel(b.name))
 		b.put(permit(1), time.Minute)
-		b.put(foreignPermit, -5*time.Second) // according to a clock that may be wrong
+		b.put(foreignPermit, -5*time.Second) // written by a clock that may be wrong
 		busy := b.take(scripts.Permit, scripts.Terms{Grant: permit(3), Lease: time.Minute})
 		assert.False(b, busy.Granted)
-		assert.InDelta(b, 5, busy.TTL.Seconds(), 1, "a waiter need not ask before")
+		assert.InDelta(b, 5, busy.TTL.Seconds(), 1, "a waiter need not try before")
 		b.put(permit(2), -time.Second)
 		assert.True(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(3), Lease: time.Minute}).Granted)
 		b.put(foreignPermit, -11*time.Second)
-		assert.Equal(b, int64(1), b.count(scripts.PermitsFree, us+":2"), "a look does so, too")
+		assert.Equal(b, int64(1), b.count(scripts.PermitsFree, us+":2"), "a read also takes expired permits back")
 		assert.Equal(b, int64(2), b.count(scripts.PermitsOut, us+":3"))
 		assert.Equal(b, int64(3), b.count(scripts.PermitsAll, us+":4"))
 		assert.Equal(b, []string{"1", "1"}, published())
 
 		b.put(permit(1), -time.Second)
 		assert.False(b, b.give(scripts.Permit, scripts.Terms{Grant: permit(1)}).Held, "too late")
-		assert.Equal(b, "2", b.key(), "it is counted, once")
+		assert.Equal(b, "2", b.key(), "the permit is counted once")
 	})
 }
 
@@ -122,21 +122,21 @@ func TestPermitPass(t *testing.T) {
 		b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute})
 		published := b.listening(scripts.SemaphoreChannel(b.name))
 		for range 2 {
-			assert.True(b, pass(permit(1), permit(2), 5*time.Second), "a repeat finds it done")
+			assert.True(b, pass(permit(1), permit(2), 5*time.Second), "a repeat finds the permit passed")
 			assert.Zero(b, b.expiry(permit(1)))
 			assert.InDelta(b, 15, b.expiry(permit(2)).Seconds(), 2, "its own lease, and ten seconds")
 		}
 		assert.True(b, pass(permit(1), permit(2), time.Second))
 		assert.InDelta(b, 15, b.expiry(permit(2)).Seconds(), 2, "a late copy shortens nothing")
-		assert.InDelta(b, 3600, b.PTTL(b.Context(), b.out()).Val().Seconds(), 1.5, "the TTL of the semaphore stays its permits'")
-		assert.False(b, pass(permit(1), permit(3), time.Minute), "the first one has ended")
+		assert.InDelta(b, 3600, b.PTTL(b.Context(), b.out()).Val().Seconds(), 1.5, "the permits keep the TTL of the semaphore")
+		assert.False(b, pass(permit(1), permit(3), time.Minute), "the old permit has ended")
 		b.put(permit(2), -time.Second)
 		assert.False(b, pass(permit(2), permit(3), time.Minute), "it has expired")
 		b.put(permit(2), time.Minute)
 		b.count(scripts.PermitsSet, us+":2", 0)
 		_, err := b.run(scripts.Permit.Pass(site, b.name, scripts.Terms{From: permit(2), Grant: permit(3), Lease: time.Minute}))
 		assert.Equal(b, scripts.Rejected, scripts.Classify(err), "more are held than there are: %v", err)
-		assert.Positive(b, b.expiry(permit(2)), "it is to be released")
+		assert.Positive(b, b.expiry(permit(2)), "the permit still has to be released")
 		assert.Equal(b, []string{"0"}, published(), "the new number")
 	})
 }
@@ -215,7 +215,7 @@ func TestPermitsRelease_VeryMany(t *testing.T) {
 		}
 		require.NoError(b, b.ZAdd(b.Context(), b.out(), members...).Err())
 	}
-	assert.Equal(b, int64(0), b.count(scripts.PermitsRelease(append(slices.Clone(ids), foreignPermit)), us+":2"), "one is not out")
+	assert.Equal(b, int64(0), b.count(scripts.PermitsRelease(append(slices.Clone(ids), foreignPermit)), us+":2"), "one of the permits is not held")
 	assert.Equal(b, int64(many), b.ZCard(b.Context(), b.out()).Val())
 	for range 2 {
 		assert.Equal(b, int64(many), b.count(scripts.PermitsRelease(ids), us+":3"))

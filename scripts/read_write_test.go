@@ -62,7 +62,7 @@ func TestReadAcquire(t *testing.T) {
 		assert.InDelta(b, 10, b.timeoutTTL(us+":1").Seconds(), 1.5)
 
 		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":2", Lease: time.Second}).Granted)
-		b.nearTTL(10 * time.Second) // raised only
+		b.nearTTL(10 * time.Second) // only raised
 		assert.LessOrEqual(b, b.timeoutTTL(us+":2"), time.Second)
 		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":3", Lease: time.Minute}).Granted)
 		b.nearTTL(time.Minute)
@@ -89,7 +89,7 @@ func TestReadAcquire_BesideTheSameOwnersWriter(t *testing.T) {
 
 		b.give(scripts.WriteLock, scripts.Terms{Grant: us + ":1:write"})
 		assert.Equal(b, map[string]string{"mode": "read", us + ":1": "1"}, b.fields())
-		assert.LessOrEqual(b, b.ttl(), time.Second, "for as long as it reads")
+		assert.LessOrEqual(b, b.ttl(), time.Second, "the lock lasts only as long as the reader's lease")
 		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute, Alone: us + ":1:write"}).Granted, "a repeat, later")
 	})
 }
@@ -103,14 +103,14 @@ func TestReadRelease(t *testing.T) {
 		assert.False(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":9"}).Held, "another grant")
 		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":2"}).Held)
 		assert.False(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":2"}).Held, "a repeat changes nothing")
-		b.nearTTL(20 * time.Second) // of who holds longest now
+		b.nearTTL(20 * time.Second) // the lease of the longest remaining reader
 		assert.Zero(b, b.Exists(b.Context(), b.timeout(us+":2")).Val())
 		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":1"}).Held)
 		assert.Empty(b, published(), "somebody reads")
 
-		require.NoError(b, b.HSet(b.Context(), b.name, dead+":1", 2).Err()) // its keys have ended
+		require.NoError(b, b.HSet(b.Context(), b.name, dead+":1", 2).Err()) // its timeout keys have expired
 		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":3"}).Held)
-		assert.Empty(b, b.fields(), "the last that lives takes the dead along")
+		assert.Empty(b, b.fields(), "the release of the last live reader also removes dead readers")
 		assert.Equal(b, []string{"0"}, published())
 	})
 }
@@ -141,13 +141,13 @@ func TestReadRenew(t *testing.T) {
 		b.nearTTL(time.Minute)
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":2", Lease: time.Hour})
 		assert.True(b, b.renew(scripts.ReadLock, us+":1", 10*time.Second))
-		b.nearTTL(time.Hour) // another holds for longer
+		b.nearTTL(time.Hour) // another reader has a longer lease
 		assert.True(b, b.renew(scripts.ReadLock, us+":2", 20*time.Second))
 		b.nearTTL(20 * time.Second) // the longest lease has become shorter
 
 		assert.False(b, b.renew(scripts.ReadLock, us+":9", time.Minute))
 		require.NoError(b, b.Del(b.Context(), b.timeout(us+":1")).Err())
-		assert.False(b, b.renew(scripts.ReadLock, us+":1", time.Minute), "whose key has ended counts as dead, for everybody")
+		assert.False(b, b.renew(scripts.ReadLock, us+":1", time.Minute), "a reader whose timeout key has expired counts as dead")
 		assert.Zero(b, b.Exists(b.Context(), b.timeout(us+":1"), b.timeout(us+":9")).Val(), "nothing is created")
 		require.NoError(b, b.Del(b.Context(), b.name).Err())
 		assert.False(b, b.renew(scripts.ReadLock, us+":2", time.Minute))
@@ -169,7 +169,7 @@ func TestWriteAcquireAndRenew(t *testing.T) {
 		b.nearTTL(20 * time.Second)
 
 		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Second))
-		assert.LessOrEqual(b, b.ttl(), time.Second, "alone, it may shorten its lease")
+		assert.LessOrEqual(b, b.ttl(), time.Second, "without readers, a writer may shorten its lease")
 		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Minute))
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Hour, Alone: us + ":1:write"})
 		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Minute))
@@ -196,7 +196,7 @@ func TestWritePass(t *testing.T) {
 		assert.True(b, pass(us+":1:write", us+":2:write", time.Second), "a repeat")
 		b.nearTTL(time.Minute)
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Alone: us + ":2:write"})
-		assert.False(b, pass(us+":2:write", us+":3:write", time.Minute), "its owner reads as well")
+		assert.False(b, pass(us+":2:write", us+":3:write", time.Minute), "the writer's owner also reads")
 		assert.Len(b, b.fields(), 3)
 	})
 }
@@ -216,18 +216,18 @@ func TestReadWriteForceRelease(t *testing.T) {
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":3", Lease: time.Minute})
 		assert.Empty(b, force(scripts.WriteLock))
 		assert.ElementsMatch(b, []string{us + ":1", us + ":3"}, force(scripts.ReadLock))
-		assert.Empty(b, b.Keys(b.Context(), "*"+b.name+"*").Val(), "nor their timeout keys")
+		assert.Empty(b, b.Keys(b.Context(), "*"+b.name+"*").Val(), "the timeout keys are deleted, too")
 		b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":2:write", Lease: time.Minute})
 		assert.Empty(b, force(scripts.ReadLock))
 		assert.Equal(b, []string{us + ":2:write"}, force(scripts.WriteLock))
 		assert.Empty(b, b.fields())
 		b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":4:write", Lease: time.Minute})
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":4", Lease: time.Minute, Alone: us + ":4:write"})
-		require.NoError(b, b.HIncrBy(b.Context(), b.name, us+":4", 1).Err(), "as Redisson's who enters twice")
+		require.NoError(b, b.HIncrBy(b.Context(), b.name, us+":4", 1).Err(), "like a Redisson thread that enters twice")
 		require.NoError(b, b.Set(b.Context(), strings.TrimSuffix(b.timeout(us+":4"), "1")+"2", 1, time.Minute).Err())
 		assert.ElementsMatch(b, []string{us + ":4:write", us + ":4"}, force(scripts.WriteLock))
-		assert.Empty(b, b.Keys(b.Context(), "*"+b.name+"*").Val(), "nor those of a writer that reads")
-		assert.Equal(b, []string{"0", "1", "1"}, published(), "one may write, or all may read")
+		assert.Empty(b, b.Keys(b.Context(), "*"+b.name+"*").Val(), "also the timeout keys of a writer that reads")
+		assert.Equal(b, []string{"0", "1", "1"}, published(), "0 wakes one waiter, 1 wakes all")
 	})
 }
 
@@ -260,7 +260,7 @@ func TestReadWrite_ForeignKeysAndLateCalls(t *testing.T) {
 				assert.Equal(b, scripts.Rejected, scripts.Classify(err), call.Script.Name)
 			}
 			assert.False(b, b.renew(scripts.ReadLock, us+":1", time.Minute) || b.renew(scripts.WriteLock, us+":1:write", time.Minute))
-			assert.Equal(b, before, b.Dump(b.Context(), b.name).Val(), "it is left alone")
+			assert.Equal(b, before, b.Dump(b.Context(), b.name).Val(), "the key is not changed")
 		}
 	})
 }

@@ -50,7 +50,7 @@ func FuzzReplies_AreReadOrRefused(f *testing.F) {
 			if grants, err := read(reply); err != nil {
 				checkText(t, name, err)
 			} else if grants && !strings.Contains(fmt.Sprint(reply), grant) {
-				t.Fatalf("%s takes %v for the reply about %s", name, reply, grant)
+				t.Fatalf("%s accepts %v as the reply about %s", name, reply, grant)
 			}
 		}
 	})
@@ -104,7 +104,7 @@ func checkError(t *testing.T, err error) {
 func checkText(t *testing.T, name string, err error) {
 	text := err.Error()
 	if len(text) > 1000 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		t.Fatalf("%s: %q is nothing to be read", name, text)
+		t.Fatalf("%s: %q is not readable", name, text)
 	}
 }
 

@@ -169,7 +169,7 @@ func (c *countChecker) checkProgress(now time.Duration) error {
 	case c.alarmAt != clock.Never && s.Idle():
 		return fmt.Errorf("idle with an alarm")
 	case s.retiring:
-		return fmt.Errorf("the state offers to retire twice")
+		return fmt.Errorf("retiring is still set after the step")
 	}
 	ids := map[string]bool{}
 	for _, e := range s.tasks {

@@ -64,7 +64,7 @@ func (c *memberCheck) checkPhase() error {
 	case s.phase != releasing && s.phase != passing && len(s.releasers) > 0:
 		return fmt.Errorf("phase %d with releasers", s.phase)
 	case s.retiring:
-		return fmt.Errorf("the state offers to retire twice")
+		return fmt.Errorf("retiring is still set after the step")
 	}
 	return nil
 }
