@@ -306,7 +306,7 @@ func TestSemaphoreAcquire_Reservation(t *testing.T) {
 		assert.Equal(b, "rest "+us, want())
 		assert.Equal(b, []string{"1"}, published())
 		expect("", false)(acquire(site, -1, 0))
-		assert.Empty(b, want(), "and the rest")
+		assert.Empty(b, want(), "the rest after the reservation has ended, too")
 	})
 }
 
@@ -357,7 +357,7 @@ func TestLatch_OnTheWire(t *testing.T) {
 		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, us+":8", 2), "it can be used again")
 		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":9", 5), "more than the remaining count")
 		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, us+":10", 0))
-		assert.Equal(b, "0", b.key(), "as Redisson's")
+		assert.Equal(b, "0", b.key(), "as with Redisson")
 		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":11", 1))
 		assert.Empty(b, b.key())
 		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, us+":12", 2))

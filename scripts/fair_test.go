@@ -97,7 +97,7 @@ func TestFairAcquire_DropsTheDead(t *testing.T) {
 
 		require.NoError(b, b.LPop(b.Context(), "redisson_lock_queue:{"+b.name+"}").Err()) // a client with a wrong clock may do this
 		require.NoError(b, b.ZRem(b.Context(), b.scores(), us+":2").Err())
-		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true}).Requeued, "it is told")
+		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true}).Requeued, "the reply reports the lost place")
 		assert.Equal(b, []string{us + ":2"}, b.queue())
 	})
 }
@@ -161,7 +161,7 @@ func TestFairRelease(t *testing.T) {
 		released = b.give(scripts.FairLock, scripts.Terms{Grant: us + ":2", Heir: us + ":9", HeirLease: time.Minute})
 		assert.Equal(b, []any{true, ""}, []any{released.Held, released.Heir}, "another waiter is ahead of the heir")
 		assert.Empty(b, b.fields())
-		assert.Equal(b, []string{"0"}, published(), "and told so")
+		assert.Equal(b, []string{"0"}, published(), "the next waiter is notified")
 
 		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":4", Lease: time.Minute})
 		b.give(scripts.FairLock, scripts.Terms{Grant: us + ":4"}) // leaves the end of the queue

@@ -137,7 +137,7 @@ func TestReadRenew(t *testing.T) {
 		b.take(scripts.ReadLock, scripts.Terms{Grant: them + ":1", Lease: 5 * time.Second})
 		assert.True(b, b.renew(scripts.ReadLock, us+":1", time.Minute))
 		assert.InDelta(b, 60, b.timeoutTTL(us+":1").Seconds(), 1.5)
-		assert.InDelta(b, 5, b.timeoutTTL(them+":1").Seconds(), 1.5, "its own alone")
+		assert.InDelta(b, 5, b.timeoutTTL(them+":1").Seconds(), 1.5, "the renewal is for one reader only")
 		b.nearTTL(time.Minute)
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":2", Lease: time.Hour})
 		assert.True(b, b.renew(scripts.ReadLock, us+":1", 10*time.Second))

@@ -48,9 +48,9 @@ func TestLine_Patience(t *testing.T) {
 	}
 	assert.LessOrEqual(t, l.sweepAt, time.Second, "the line is swept for withdrawn calls")
 	assert.Empty(t, l.sweep(time.Second, 0))
-	assert.Equal(t, []*rpc.Call{hurried}, l.sweep(2*time.Second, 2*time.Second), "whatever Redis does")
+	assert.Equal(t, []*rpc.Call{hurried}, l.sweep(2*time.Second, 2*time.Second), "a hasty call expires although Redis answers")
 	assert.Zero(t, hurried.Deadline)
-	assert.Empty(t, l.sweep(11*time.Second, 2*time.Second), "it was heard")
+	assert.Empty(t, l.sweep(11*time.Second, 2*time.Second), "Redis has answered meanwhile")
 	assert.Equal(t, []*rpc.Call{early}, l.sweep(12*time.Second, 2*time.Second))
 	assert.Equal(t, 2*time.Second, early.Since)
 	assert.Equal(t, 13*time.Second, l.sweepAt)

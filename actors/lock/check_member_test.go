@@ -222,7 +222,7 @@ func (c *memberCheck) checkOrphans() error {
 	seen := map[string]bool{}
 	for _, g := range c.s.orphans {
 		if seen[g.id] {
-			return fmt.Errorf("%s haunts twice", g.id)
+			return fmt.Errorf("%s is an orphan twice", g.id)
 		}
 		seen[g.id] = true
 	}

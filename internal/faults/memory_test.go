@@ -22,7 +22,7 @@ func TestFault_ServerOutOfMemory(t *testing.T) {
 		kept := locktest.Acquire(t, p.Another(t).Lock(rt))
 		fillMemory(t, p)
 
-		locktest.Stays(t, "renewals go on", 3*lease/2, func() bool { return held.Valid() && kept.Valid() })
+		locktest.Stays(t, "the leases are renewed", 3*lease/2, func() bool { return held.Valid() && kept.Valid() })
 		// Redis checks its memory before the first write of a script, so a script that begins by deleting may succeed.
 		for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithLease(time.Hour)}} {
 			lost := p.Another(t)

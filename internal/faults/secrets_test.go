@@ -61,7 +61,7 @@ func TestFault_NoSecretIsTold(t *testing.T) {
 			fault.do(t, p, proxy)
 			s.provoke(t, p.Another(t), rt, held)
 			proxy.Heal()
-			assert.Contains(t, s.String(), p.Name, "something is told")
+			assert.Contains(t, s.String(), p.Name, "something is reported")
 			for _, secret := range []string{canary, "canary"} {
 				assert.NotContains(t, s.String(), secret)
 			}

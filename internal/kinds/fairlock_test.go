@@ -109,7 +109,7 @@ func TestFairLock_GrantsInOrderOfQueueing(t *testing.T) {
 	queued, granted := watched()
 	t.Logf("%d grants, %d of them to waiters in the queue", len(granted), len(queued))
 	assert.Len(t, granted, grants/processes/8*8*processes)
-	assert.Greater(t, len(queued), len(granted)/2, "they met")
+	assert.Greater(t, len(queued), len(granted)/2, "more than half of the acquires had to queue")
 	served := slices.DeleteFunc(granted, func(owner string) bool { return !slices.Contains(queued, owner) })
 	assert.Equal(t, queued, served)
 }

@@ -48,7 +48,7 @@ func TestMultiLock_ReleaseTellsOfALostMember(t *testing.T) {
 
 		err := lease.Release(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrLeaseLost)
-		assert.ErrorContains(t, err, m.places[1].Name, "it says which")
+		assert.ErrorContains(t, err, m.places[1].Name, "the error names the member")
 		assert.Empty(t, m.held(t))
 	})
 }

@@ -189,7 +189,7 @@ func TestPermitSemaphore_NeverSet(t *testing.T) {
 			select {
 			case lease = <-waiting:
 			case <-time.After(locktest.Patience):
-				require.Fail(t, "it waits on")
+				require.Fail(t, "the acquire still waits")
 			}
 			var busy *holdfast.BusyError
 			assert.ErrorAs(t, tried(), &busy)
@@ -255,7 +255,7 @@ func showPermitNumbers(t *testing.T, p *locktest.Place) {
 	require.NoError(t, err)
 	assert.True(t, deleted)
 	numbers(0, 0, 0)
-	locktest.Await(t, "nothing of it", func() bool { return p.Redis.Exists(ctx, p.Name, "{"+p.Name+"}:timeout").Val() == 0 })
+	locktest.Await(t, "no key of the semaphore to be left", func() bool { return p.Redis.Exists(ctx, p.Name, "{"+p.Name+"}:timeout").Val() == 0 })
 }
 
 func TestPermitSemaphore_DoHoldsAPermitWhileFnRuns(t *testing.T) {

@@ -48,7 +48,7 @@ func TestRWLock_FixedReaderEndsForItselfAlone(t *testing.T) {
 		kept, there := locktest.Acquire(t, lock.Read()), locktest.Acquire(t, other.RWLock(p.Name).Read())
 		fixed := locktest.Acquire(t, lock.Read(), holdfast.WithLease(300*time.Millisecond))
 		assert.ErrorIs(t, kept.Extend(t.Context(), time.Minute), holdfast.ErrInvalid)
-		locktest.Closed(t, "its end", fixed.Done())
+		locktest.Closed(t, "the end of the fixed lease", fixed.Done())
 		assert.ErrorIs(t, fixed.Err(), holdfast.ErrLeaseLost)
 		locktest.Await(t, "the end of its key", func() bool { return len(p.TimeoutKeys(t)) == 2 })
 		assert.True(t, kept.Valid() && there.Valid())
@@ -160,7 +160,7 @@ func TestRWLock_WatchdogRenewsItsOwnAlone(t *testing.T) {
 			require.NoError(t, p.Redis.Set(t.Context(), key, 1, 2*lease).Err())
 		}
 		left := map[string]time.Duration{foreign[0]: 2 * lease, foreign[1]: 2 * lease}
-		locktest.Stays(t, "only its own", 5*lease/2, func() bool {
+		locktest.Stays(t, "the watchdog renews only its own leases", 5*lease/2, func() bool {
 			for _, key := range foreign {
 				ttl := p.Redis.PTTL(t.Context(), key).Val()
 				assert.LessOrEqual(t, ttl, left[key])

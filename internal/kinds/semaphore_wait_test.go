@@ -246,7 +246,7 @@ func TestSemaphore_WaitersForSeveralAreNotStarved(t *testing.T) {
 	group.Wait()
 	t.Logf("%d waits for %d of %d permits: %v on average, %v at most; the others were served %v times meanwhile",
 		rounds, permits, permits, (all / time.Duration(rounds)).Round(time.Millisecond), worst.Round(time.Millisecond), singles)
-	assert.Greater(t, singles[0]+singles[1]+singles[2], rounds, "nor are they")
+	assert.Greater(t, singles[0]+singles[1]+singles[2], rounds, "the waiters for one permit do not starve")
 	assert.Less(t, all/time.Duration(rounds), 2*time.Second)
 	returned(t, several, permits)
 }

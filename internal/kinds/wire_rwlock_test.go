@@ -200,7 +200,7 @@ func TestWire_ReadersAndWritersContendWithRedisson(t *testing.T) {
 				}
 				slices.Sort(waits)
 				assert.Less(t, waits[rounds/2], 500*time.Millisecond, "woken by their messages")
-				assert.Zero(t, peer.Wakeups().ByTTL, "woken by ours")
+				assert.Zero(t, peer.Wakeups().ByTTL, "woken by our messages")
 				assert.Zero(t, peer.Malformed())
 				assert.False(t, p.Exists(t))
 			})
@@ -280,7 +280,7 @@ func TestWire_ReadersBesideRedissons(t *testing.T) {
 		assert.True(t, held)
 		again := locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		require.NoError(t, theirs.Unlock(t.Context()))
-		locktest.Stays(t, "ours goes on", 2*lease, func() bool { return again.Valid() && p.Exists(t) })
+		locktest.Stays(t, "our reader's lease stays valid", 2*lease, func() bool { return again.Valid() && p.Exists(t) })
 		_, err = theirs.Release(t.Context(), redissonpeer.NewRequestID())
 		require.NoError(t, err)
 		assert.Equal(t, map[string]string{again.ID(): "1"}, p.Fields(t), "one release too many changes nothing")

@@ -56,7 +56,7 @@ func showBusyClose(t *testing.T, p *locktest.Place) {
 			pending[i] = p.Kind.Lock(rt, name).AcquireAsync(t.Context())
 		}
 		p.WaitForWaiter(t, rt)
-		assert.Greater(t, locktest.Goroutines(t), held/10, "the count works")
+		assert.Greater(t, locktest.Goroutines(t), held/10, "goroutines are counted")
 
 		require.NoError(t, rt.Close(t.Context()))
 

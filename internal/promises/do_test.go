@@ -230,7 +230,7 @@ func TestLease_IsFoundInTheContextOfDo(t *testing.T) {
 			assert.Same(t, lease, holdfast.LeaseFromContext(derived))
 			both := holdfast.Multi(inner.Lock(rt), p.Another(t).Lock(rt))
 			err := both.Do(ctx, func(ctx context.Context) error {
-				assert.Equal(t, 2, len(strings.Split(holdfast.LeaseFromContext(ctx).ID(), ",")), "that of both")
+				assert.Equal(t, 2, len(strings.Split(holdfast.LeaseFromContext(ctx).ID(), ",")), "the lease of both locks")
 				return nil
 			})
 			assert.Same(t, lease, holdfast.LeaseFromContext(ctx))

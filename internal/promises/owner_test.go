@@ -136,7 +136,7 @@ func showOwnersWaitTogether(t *testing.T, p *locktest.Place, rt *holdfast.Runtim
 	require.NoError(t, err)
 	assert.True(t, a.Valid() && b.Valid())
 	locktest.Release(t, a)
-	locktest.Open(t, "the one between", between.Done())
+	locktest.Open(t, "the waiter between the two acquires", between.Done())
 	locktest.Release(t, b)
 	c, err := between.Lease()
 	require.NoError(t, err)
