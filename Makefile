@@ -12,7 +12,7 @@ FUZZTIME ?= 60s
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-quickstart: ## see the lock at work, on Redis inside the process
+quickstart: ## run the quickstart example, on a Redis inside the process
 	go run ./examples/quickstart
 
 test: ## gofmt, vet and the tests in their short forms: some minutes
@@ -21,7 +21,7 @@ test: ## gofmt, vet and the tests in their short forms: some minutes
 race: ## the same with the race detector
 	./test.sh -race
 
-lint: ## golangci-lint, built on the first use
+lint: ## golangci-lint, which the first use builds
 	./.ci/lint
 
 bench: ## Holdfast beside other libraries, an hour or two on a quiet machine; writes bench/results/*.json and a page
@@ -40,7 +40,7 @@ sim: ## 5 000 simulated worlds; SIM_FIRST is the first seed. One world: go test 
 	done # in ten processes, because each world leaks a megabyte
 	go test ./internal/sim -timeout 60m -v -run TestSim_SameSeedSameHistory -sim.count 200 -sim.first $(SIM_FIRST)
 
-mutants: ## break scripts and the runtime on purpose, and see that the simulation notices; writes the table in SAFETY.md
+mutants: ## break scripts and the runtime on purpose, and check that the simulation notices; writes the table in SAFETY.md
 	go test ./internal/sim -timeout 60m -v -run TestMutants_ -sim.mutants
 
 linearize: ## 20 s of faults for each kind of lock on a real Redis, checked by porcupine; then the same with scripts that are broken on purpose
@@ -63,23 +63,23 @@ soak: ## all kinds of locks and of faults for SOAK_FOR (30m); writes internal/so
 soak-cluster: ## the same on a cluster, with failovers, slots that move and passwords that change, for SOAK_CLUSTER_FOR (20m); writes internal/soak/CLUSTER.md
 	go test ./internal/soak -v -timeout 0 -run 'TestSoakCluster$$' -soak.for $(SOAK_CLUSTER_FOR) -soak.report internal/soak/CLUSTER.md
 
-golden: ## write the transcripts in testdata/ anew; read the diff before committing it
+golden: ## write the golden files in testdata/ again; read the diff before committing it
 	go test ./actors/lock ./actors/counter ./scripts -rewrite
 	go test . -run TestErrors_Texts -rewrite
 
 interop: ## the tests with the real Redisson, which need a JDK and Maven; writes interop/README.md's table
 	./interop/run -rewrite
 
-redis: ## a throw-away Redis in the foreground, on REDIS_PORT (6399)
+redis: ## a temporary Redis in the foreground, on REDIS_PORT (6399)
 	redis-server --port $(REDIS_PORT) --bind 127.0.0.1 --save '' --appendonly no
 
-page: ## the page in a real browser, which is installed if that needs no password; takes the pictures in doc/ anew
+page: ## the page in a real browser, which is installed if that needs no password; takes the pictures in doc/ again
 	./.ci/page -install -pictures
 
 site: ## the documents as a static site, in ./site
 	./.ci/site site
 
-terminal: ## the command line in a terminal; takes the pictures in doc/ anew
+terminal: ## the command line in a terminal; takes the pictures in doc/ again
 	cd cmd/holdfast/terminaltest && go test -count=1 . -pictures "$(CURDIR)/doc"
 
 ci: ## what CI runs

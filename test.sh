@@ -57,7 +57,7 @@ check_format() {
   local wrong
   wrong=$("$(go env GOROOT)/bin/gofmt" -l .)
   [ -z "$wrong" ] || {
-    printf 'test.sh: not as gofmt writes it:\n%s\n' "$wrong" >&2
+    printf 'test.sh: not formatted by gofmt:\n%s\n' "$wrong" >&2
     exit 1
   }
 }
@@ -93,9 +93,9 @@ if [ ${#packages[@]} -gt 0 ]; then
   go_test $race "${flags[@]}" "${packages[@]}"
 else
   go_test $race "${flags[@]}" ./...
-  for module in $(git ls-files '*/go.mod'); do # bench, examples/with, and the modules that users add to the library
+  for module in $(git ls-files '*/go.mod'); do # the nested modules, which ./... does not include
     say "in $(dirname "$module"):"
     (cd "$(dirname "$module")" && go_test "${flags[@]}" ./...)
   done
 fi
-say 'everything holds'
+say 'all checks passed'

@@ -22,7 +22,7 @@ install() {
     as_root chmod +x "$policy"
     made=yes
   fi
-  as_root apt-get -qq update || true # one source may be out of reach while another has the package
+  as_root apt-get -qq update || true # one source may be unreachable while another has the package
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 install -y --no-install-recommends "$@" </dev/null || failed=yes
   [ -z "$made" ] || as_root rm -f "$policy"
   [ -z "$failed" ]

@@ -125,7 +125,7 @@ func TestScripts_AssembledTextIsGolden(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
 			require.NoError(t, os.WriteFile(golden, []byte(s.Source), 0o644))
 		}
-		assert.Equal(t, text(t, golden), s.Source, "make golden writes it anew")
+		assert.Equal(t, text(t, golden), s.Source, "make golden updates it")
 	}
 }
 

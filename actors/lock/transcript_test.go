@@ -13,7 +13,7 @@ import (
 
 // TestTranscripts plays testdata/*.txt: the messages that a lock actor receives, with their times, and its decisions. A file looks like this:
 //
-//	=== name of the case; everything starts anew
+//	=== name of the case, which starts with a new lock
 //	policy max=2
 //
 //	@0ms acquire a owner=x

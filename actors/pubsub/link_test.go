@@ -69,8 +69,8 @@ type sending struct {
 
 func (s sending) Send(to *actor.PID, message any) { s.root.Send(to, message) }
 
-// A demand and the confirmation of its channel may both arrive, in either order, before the subscriber reads the news. The demand is passed on
-// all the same, because nobody repeats it for a second.
+// A demand and the confirmation of its channel may both arrive, in either order, before the subscriber reads the news. The demand is still
+// passed on, because it would be repeated only after a second.
 func TestSubscriber_DemandBesideAConfirmation(t *testing.T) {
 	demand := &redis.Message{Channel: "demand", Payload: "g1 orders"}
 	confirmation := &redis.Subscription{Kind: "subscribe", Channel: "demand"}

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/report"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the tables of the documents anew")
+var rewrite = flag.Bool("rewrite", false, "write the tables into the documents")
 
 // marked matches the text between a mark that names a file of results and the end mark.
 func marked(what string) *regexp.Regexp {

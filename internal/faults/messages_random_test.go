@@ -264,7 +264,7 @@ func (a *sailor) ask(c actor.Context, message func(id uint64) any) {
 	c.Request(a.home(), m)
 }
 
-// die stops the sailor without a release or a cancel; its leases and requests must end all the same.
+// die stops the sailor without a release or a cancel; its leases and requests must still end.
 func (a *sailor) die(c actor.Context) {
 	a.dies = true
 	c.Stop(c.Self())

@@ -150,7 +150,7 @@ func (r *receivers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // A process that waits for ten minutes checks every 5 s whether messages are published where it is subscribed, and keeps its connection. If the
-// count of receivers means nothing, it connects anew, less and less often.
+// count of receivers is meaningless, it makes new connections, less and less often.
 func TestFault_LooksWhereMessagesAreTold(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

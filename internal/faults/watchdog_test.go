@@ -256,7 +256,7 @@ func TestFault_RenewalThatNeverReturns(t *testing.T) {
 	}
 }
 
-// If a hook of the client hangs, Close ends all the same, and its error reports the hanging call.
+// If a hook of the client hangs, Close still returns, and its error reports the hanging call.
 func TestFault_CloseDoesNotWaitForAHookThatHangs(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second

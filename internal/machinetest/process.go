@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// Process is one process of a model: what surrounds its machine, for locks and counters alike.
+// Process is one process of a model: the surroundings of its machine, for locks and for counters.
 type Process struct {
 	World *World
 	Name  string

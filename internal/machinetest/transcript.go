@@ -49,7 +49,7 @@ func compare(t *testing.T, want, got string) {
 			part := func(lines []string) string {
 				return strings.Join(lines[min(from, len(lines)):min(i+8, len(lines))], "\n")
 			}
-			t.Fatalf("line %d\n--- wanted\n%s\n--- got\n%s\n\ngo test -run Transcripts -rewrite writes it anew",
+			t.Fatalf("line %d\n--- wanted\n%s\n--- got\n%s\n\ngo test -run Transcripts -rewrite updates the file",
 				i+1, part(wanted), part(gotten))
 		}
 	}
