@@ -31,8 +31,8 @@ func TestGrant_IDsAreUsedOnce(t *testing.T) {
 	}
 }
 
-// A silent connection is given up before hanging attempts occupy all the workers that may hang, unless the lease is so short that this would be
-// sooner than gateway.Silence.
+// A silent connection is given up before hanging attempts occupy all the workers that may hang. The exception is a lease so short that this
+// would be sooner than gateway.Silence.
 func TestEngine_ReplyWait(t *testing.T) {
 	t.Parallel()
 	for lease, want := range map[time.Duration]time.Duration{

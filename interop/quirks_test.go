@@ -41,8 +41,8 @@ func TestRedisson_GrantsForeignKeys(t *testing.T) {
 	})
 }
 
-// [Q] If a Redisson thread acquires the read lock while it holds the write lock, and releases the read lock, its write lock is no longer
-// renewed. Our side then gets the write lock, and the thread does not notice until it asks Redis.
+// [Q] A Redisson thread acquires the read lock while it holds the write lock. When it releases the read lock, its write lock is no
+// longer renewed. Our side then gets the write lock, and the thread does not notice until it asks Redis.
 func TestRedisson_ReleasedReaderEndsTheWritersWatchdog(t *testing.T) {
 	atPlaces(t, func(t *testing.T, p *place) {
 		const lease = 2 * time.Second

@@ -127,8 +127,8 @@ var sides = map[string]func(ctx context.Context, c redis.Cmdable, key string) er
 	"redisson_lock_token:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error { return c.Set(ctx, key, "x", 0).Err() },
 }
 
-// No operation changes a foreign value in another key that belongs to a lock, such as that of its queue or its permits, whether or not the lock
-// is free.
+// No operation changes a foreign value in another key of a lock, such as the key of its queue or its permits. That holds whether or not the
+// lock is free.
 func TestForeign_KeysBesideTheLockAreLeftAlone(t *testing.T) {
 	on(t, func(b bed) {
 		for pattern, set := range sides {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The holder's deadline comes before the server expires the key, for every lease, every delay on the way to the server, and every rate of its
-// clock within half a percent of the local rate.
+// The holder's deadline is earlier than the expiry of the key on the server. That holds for every lease, every delay on the way to the
+// server, and every rate of the server's clock within half a percent of the local rate.
 func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The pause after a failure doubles up to a second, and is a random part of that, so that processes that failed together do not retry
-// together.
+// The bound of the pause after a failure doubles, up to a second. The pause is a random part of the bound, so that processes that
+// failed together do not retry together.
 func TestPolicy_BackoffGrowsAndHasFullJitter(t *testing.T) {
 	t.Parallel()
 	p := Policy{Lease: 30 * time.Second}.WithTimes()
@@ -24,8 +24,8 @@ func TestPolicy_BackoffGrowsAndHasFullJitter(t *testing.T) {
 	}
 }
 
-// Waiters that have reason to try again at the same instant spread their attempts over a time that grows with the number of waiters, up to
-// half of PollCap.
+// Waiters that have a reason to try again at the same instant spread their attempts over some time. That time grows with the number of
+// waiters, up to half of PollCap.
 func TestPolicy_SpreadsThoseWhoTryAgain(t *testing.T) {
 	t.Parallel()
 	p := Policy{Lease: 30 * time.Second}.WithTimes()

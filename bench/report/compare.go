@@ -6,8 +6,8 @@ import "fmt"
 const worseBy = 0.75
 
 // Worse returns the ratios of the first contender to the others that are more than a quarter below the recorded ones, by workload and
-// contender, and the workloads in which the first contender failed. It compares ratios, because rates depend more on the machine. It skips
-// contenders that are missing in either run.
+// contender. It also returns the workloads in which the first contender failed. It compares ratios, because rates depend more on the
+// machine. It skips contenders that are missing in either run.
 func Worse(recorded, now *Results) map[string]string {
 	worse := map[string]string{}
 	for i := range now.Workloads {

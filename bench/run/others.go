@@ -41,9 +41,9 @@ func readProgram(pid int) (program, bool) {
 	return program{parent: int(value(1)), kernel: value(6)&isKernel != 0, own: own, all: own + time.Duration(value(13)+value(14))*tick}, true
 }
 
-// otherCPU returns the CPU time that all programs have used so far, except the harness, its children and the server, plus what the
-// machine's host took away. It does not see programs in other containers. The use of the cores as a whole would include them, but Linux
-// only samples it, and misses a part of what comes in short bursts.
+// otherCPU returns the CPU time that all programs except the harness, its children and the server have used so far. It includes the
+// time that the machine's host took away. It does not see programs in other containers. The use of the cores as a whole would include
+// them, but Linux only samples it, and misses a part of what comes in short bursts.
 func otherCPU(server int) time.Duration {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -76,7 +76,7 @@ func (w Workload) Apart() bool {
 }
 
 // Isolated reports whether each repetition has processes of its own, and no other contender's beside it. Otherwise a repetition would
-// reuse memory that the last one left, so that its heap would seem too small, and cuts would hit contenders that are not being measured.
+// reuse memory that the last one left, and its heap would seem too small. Cuts would also hit contenders that are not being measured.
 func (w Workload) Isolated() bool { return w.Shape == Holding || w.Shape == Pending || w.Shape == Cut }
 
 // NameOf returns the name of a goroutine's lock, or for Zipf of the lock of a rank.

@@ -1,5 +1,5 @@
-// Package childproc runs code of a test binary in a child process, so that a test can kill, stop and continue
-// a client as an operating system would, without the orderly end of a Close.
+// Package childproc runs code of a test binary in a child process. So a test can kill, stop and continue a
+// client as an operating system would, without a Close.
 //
 // A test package registers entry functions by name and calls Main first in TestMain (redistest.Main
 // does it). Run starts the same binary again with an environment variable that names the entry; Main

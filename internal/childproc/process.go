@@ -30,8 +30,8 @@ func Spawn(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// run keeps its thread from start to end: on Linux the death signal is sent when the *thread* that
-// started the child ends, and the Go runtime ends a thread whose locked goroutine has returned.
+// run keeps its thread from start to end: on Linux the death signal is sent when the *thread* that started
+// the child ends. The Go runtime ends a thread when the goroutine that is locked to it returns.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

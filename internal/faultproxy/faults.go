@@ -66,8 +66,8 @@ func (p *Proxy) Delay(d Direction, by time.Duration) {
 // Calls add up. A request that matches several orders uses up the oldest one.
 func (p *Proxy) DropReplies(n int, match ...func(request []byte) bool) { p.order(dropped, n, match) }
 
-// BreakReplies passes only the beginning of the replies to the next n requests that match, at least one
-// byte and never all, and then closes their connections. Requests are counted as for DropReplies.
+// BreakReplies passes only the beginning of the replies to the next n requests that match: at least one byte
+// and never all. Then it closes their connections. Requests are counted as for DropReplies.
 func (p *Proxy) BreakReplies(n int, match ...func(request []byte) bool) { p.order(broken, n, match) }
 
 // SkipReplies loses the replies to the next n requests that match, and nothing else: from then on each

@@ -23,8 +23,8 @@ const (
 	impatience = 300 * time.Millisecond
 )
 
-// rig has a server with a proxy in front of it, a client through the proxy that never repeats a command,
-// and a client that connects directly.
+// rig has a server with a proxy in front of it, and two clients. One uses the proxy and never repeats a
+// command, the other connects directly.
 type rig struct {
 	proxy   *faultproxy.Proxy
 	through *redis.Client

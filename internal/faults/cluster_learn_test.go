@@ -104,8 +104,8 @@ func TestFault_CloseWhileAMasterIsSilent(t *testing.T) {
 	}
 }
 
-// TestFault_StoppedMasterWithoutTimeouts stops a master, which a replica then replaces. A client without timeouts that asks the stopped master for
-// the cluster's masters never gets an answer, so its runtime must learn of the new master from the other masters.
+// TestFault_StoppedMasterWithoutTimeouts stops a master, which a replica then replaces. If a client without timeouts asks the stopped master for
+// the cluster's masters, it never gets an answer. So its runtime must learn of the new master from the other masters.
 func TestFault_StoppedMasterWithoutTimeouts(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1, time.Second)

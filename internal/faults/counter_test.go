@@ -33,8 +33,8 @@ const (
 	countWithin  = 5 * time.Minute
 )
 
-// Two processes increment a number in a plain file under one lock, while their connections are killed, their replies are lost, and the server's
-// scripts are flushed all the time. The number is right, nobody waits for long, and no key is left.
+// Two processes increment a number in a plain file under one lock. Meanwhile their connections are killed, their replies are lost, and the
+// server's scripts are flushed all the time. The number is right, nobody waits for long, and no key is left.
 func TestFault_CountInAFile(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

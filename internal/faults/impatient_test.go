@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// TestFault_ImpatientWaitersAreServed has sixteen goroutines of two processes ask for one lock 1 200 times in all, and give up after 0 to 4 ms each
-// time, while a call to Redis takes 1 ms. Many are served: some 50 with a fair lock, and more than 1 000 with any other. For the fair lock this needs
-// waiters that move up in its queue: otherwise whichever waiter is at the head is about to give up, and nobody is served.
+// In TestFault_ImpatientWaitersAreServed, sixteen goroutines of two processes request one lock 1 200 times in total. Each time they give up after 0
+// to 4 ms, while a call to Redis takes 1 ms. Many are served: some 50 with a fair lock, and more than 1 000 with any other. For the fair lock this
+// needs waiters that move up in its queue: otherwise whichever waiter is at the head is about to give up, and nobody is served.
 func TestFault_ImpatientWaitersAreServed(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {

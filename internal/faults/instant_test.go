@@ -108,7 +108,7 @@ func bubbleRuntime(t *testing.T, server *miniredis.Miniredis) *holdfast.Runtime 
 }
 
 // farConn is a connection that is slow from its first script on. Connections for messages stay fast, because go-redis makes them while it holds a
-// mutex, and time in a bubble of testing/synctest stands still while a goroutine waits for a mutex.
+// mutex: in a bubble of testing/synctest, time stands still while a goroutine waits for a mutex.
 type farConn struct {
 	net.Conn
 	isFar  atomic.Bool

@@ -20,8 +20,8 @@ const wokenIn = 100 * time.Millisecond
 // spinMax is the longest pause of a spin lock's waiter, which listens to no messages.
 const spinMax = 128 * time.Millisecond
 
-// TestFault_KindsWakeOneAnother has a waiter for a lock that is held as another kind of lock with the same name, in the same process and in another
-// one. The release wakes the waiter.
+// In TestFault_KindsWakeOneAnother, the lock that a waiter wants is held as another kind of lock with the same name, in the same process or in
+// another one. The release wakes the waiter.
 func TestFault_KindsWakeOneAnother(t *testing.T) {
 	t.Parallel()
 	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {

@@ -29,9 +29,9 @@ const (
 	probes = 5 // unanswered calls of a lane: one more than the workers that may hang (gateway.StuckMax)
 )
 
-// TestFault_OutageEndsWithoutAStorm has a process hold 1 000 locks and wait for 2 000 others while Redis is away for two seconds, in which the
-// leases are due for renewal. Redis is stopped, or is cut off. No lease is lost, and the renewals come first. The calls that Redis gets afterwards
-// are bounded:
+// In TestFault_OutageEndsWithoutAStorm, a process holds 1 000 locks and waits for 2 000 others. Redis is away for two seconds, stopped or cut off,
+// and in that time the leases are due for renewal. No lease is lost, and the renewals come first. The calls that Redis gets afterwards are
+// bounded:
 //
 //   - Before the last of the overdue renewals, Redis gets from each lane only attempts that were in flight: probes of whether Redis is back,
 //     one at a time, and, if Redis was stopped, a batch of 256 that it had not read yet.

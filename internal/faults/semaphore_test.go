@@ -46,7 +46,7 @@ func sha(op *scripts.CountOp) string {
 	return op.Call(&scripts.Site{}, "x", scripts.CountTerms{Numbers: []int64{1}}).Script.SHA
 }
 
-// If the reply to an operation of a semaphore or latch is lost, once or twice in a row, the operation still takes effect once and returns its own
+// The reply to an operation of a semaphore or latch is lost, once or twice in a row. The operation still takes effect once, and returns its own
 // result.
 func TestFault_CountsLostReplyCountsOnce(t *testing.T) {
 	t.Parallel()

@@ -157,7 +157,8 @@ func TestPermitSemaphore_ProgressWithoutNotifications(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// While nobody has set permits, an acquire with a time limit returns an error that says so, and an acquire without a limit waits until they are set.
+// As long as the permits are not set, an acquire with a time limit returns an error that says so. An acquire without a limit waits until they are
+// set.
 func TestPermitSemaphore_NeverSet(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

@@ -47,8 +47,8 @@ func leaseAtLeast() time.Duration {
 	return 150 * time.Millisecond
 }
 
-// No matter what happens to links, scripts, subscriptions and holders, one order of operations explains the answers that users of each kind get,
-// and no two users see themselves as holders at once.
+// Whatever happens to links, scripts, subscriptions and holders, one order of operations explains the answers that users of each kind get. No
+// two users have valid leases that exclude each other at the same time.
 func TestLinearize(t *testing.T) {
 	for _, kind := range linearize.Kinds {
 		t.Run(kind.Name, func(t *testing.T) {

@@ -103,8 +103,8 @@ func changes(before, after []string) (left, came []string) {
 }
 
 // lostPlaces returns the grants that may have lost their place unseen. Such a grant may have been removed from the queue between two looks,
-// because its runtime had given no sign of life for a lease, and may be back before the next look. Or it got the lock and lost it, by a
-// forced release or at the end of a short lease, before its waiter learned of it.
+// because its runtime had given no sign of life for a lease. It may be back in the queue before the next look. Or it got the lock and lost
+// it, by a forced release or at the end of a short lease, before its waiter learned of it.
 func (f *facts) lostPlaces(name string) map[string]bool {
 	lost := map[string]bool{}
 	var before Look

@@ -145,8 +145,8 @@ func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 		next, err := kind.Lock(one, "orders").Acquire(t.Context(), holdfast.WithAtLeast(time.Minute))
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, time.Since(began), time.Minute)
-		// The release has to wait until a probe finds Redis again, which takes a second, and for a dial of go-redis, which takes half a second
-		// at most.
+		// The release waits until a probe finds Redis again, which takes a second, and until go-redis has dialed, which takes at most half a
+		// second.
 		assert.Less(t, time.Since(began), time.Minute+1500*time.Millisecond+promptly)
 
 		require.NoError(t, next.Release(t.Context()))

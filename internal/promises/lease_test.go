@@ -81,8 +81,8 @@ func TestPromise_ValidOnlyBeforeExpiry(t *testing.T) {
 	})
 }
 
-// newSevered acquires a lock over a link of its own, by a clock that runs 0.5 percent slower than the server's, at its speed, or 0.5 percent
-// faster.
+// newSevered acquires a lock over a link of its own. The clock of its process runs 0.5 percent slower than the server's, at the same speed,
+// or 0.5 percent faster.
 func newSevered(t *testing.T, p *locktest.Place, lease time.Duration, number int, after time.Duration) *severed {
 	s := &severed{place: p.Another(t), proxy: faultproxy.New(t, p.Addr), after: after}
 	clock := skewedClock{clock.NewSystem(), []float64{0.995, 1, 1.005}[number%3]}

@@ -134,8 +134,8 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 	locktest.Release(t, after)
 }
 
-// A holder learns of the loss about a second after the resumption, however long its lease is, and without a waiter that makes its actor look
-// at the clock.
+// A holder learns of the loss about a second after the resumption, however long its lease is. No waiter is needed that makes the holder's
+// actor look at the clock.
 func TestSuspended_DoneFollowsWithinASecond(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{time.Second, 14 * time.Second, time.Minute} { // the first two are short beside Options.Lease

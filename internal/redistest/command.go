@@ -18,8 +18,8 @@ type serverError string
 
 func (e serverError) Error() string { return string(e) }
 
-// command sends one command, whose arguments may not contain spaces, on a new connection by the unix
-// socket, so that only this command shows in the server's statistics.
+// command sends one command, whose arguments may not contain spaces. It uses a new connection to the unix
+// socket, so that the server's statistics show this command only.
 func (in *instance) command(line string) (string, error) {
 	conn, err := net.DialTimeout("unix", in.socket(), commandWait)
 	if err != nil {

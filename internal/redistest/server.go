@@ -1,8 +1,8 @@
 // Package redistest gives tests real redis-server processes on loopback ports: one for a single test
 // (Start), or one that all tests of a package share (Shared, ended by Main).
 //
-// A server keeps nothing on disk, is killed when its test ends, and on Linux dies with the test process
-// even when that is killed by SIGKILL. A missing redis-server fails the test; it is never skipped.
+// A server keeps nothing on disk, and is killed when its test ends. On Linux it dies with the test process,
+// even if that is killed by SIGKILL. A missing redis-server fails the test; it is never skipped.
 package redistest
 
 import (
@@ -23,10 +23,10 @@ type Server struct {
 	trusting *tls.Config // nil: the server does not use TLS
 }
 
-// Start runs a redis-server for this test alone and returns when it answers. It listens on an unused port
-// of 127.0.0.1 and writes no snapshots and no append-only file, unless args, which are appended to its
-// command line, say otherwise ("--maxmemory", "2mb"). It may be a cluster node ("--cluster-enabled", "yes"),
-// a replica ("--replicaof", host, port) or a sentinel ("--sentinel").
+// Start runs a redis-server for this test alone and returns when it answers. It listens on an unused port of
+// 127.0.0.1, and writes no snapshots and no append-only file. args are appended to its command line, and
+// override these settings ("--maxmemory", "2mb"). It may be a cluster node ("--cluster-enabled", "yes"), a
+// replica ("--replicaof", host, port) or a sentinel ("--sentinel").
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return start(tb, args, func(*instance) {})

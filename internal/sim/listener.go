@@ -23,8 +23,8 @@ func newListening(d dice) listening {
 	return []listening{nobody, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
 }
 
-// aloneMax bounds how long a lock may stay free, after the first second, in a world with a mere listener: 125 ms after the turns of several
-// processes, plus some round trips.
+// aloneMax is the longest time for which a lock may stay free in a world with a mere listener, after the first second: 125 ms after the
+// turns of several processes, plus some round trips.
 const aloneMax = 150 * time.Millisecond
 
 // listen makes the mere listener subscribe; the function over, which it returns, ends the subscription.

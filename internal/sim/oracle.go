@@ -160,8 +160,8 @@ type kept struct {
 	until time.Time
 }
 
-// isKept reports whether an at-least explains why the server still has a grant. The server counts the rest of an at-least from when it
-// executes the release, so the grant may stay longer by the time that a call may take.
+// isKept reports whether an at-least explains why the server still has a grant. The server counts the rest of an at-least from the
+// execution of the release. So the grant may stay longer, by the time that a call may take.
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -143,7 +143,7 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // shape returns a checksum of a message that ignores the order of its parts, which may come from a map. It also leaves out digits and
-// the letters a to f, because numbers and ids are drawn at random, or in the order of two simultaneous requests.
+// the letters a to f: numbers and ids are drawn at random, or depend on the order of two simultaneous requests.
 func shape(message []byte) (sum uint64) {
 	for _, c := range message {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {

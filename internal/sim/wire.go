@@ -133,8 +133,8 @@ func (w *wire) heldUntil(direction uint64) time.Time {
 	return w.held[direction]
 }
 
-// drawn returns the wire's own dice. They depend on the first request, because the order of two wires that are dialled at one instant
-// is unknown, but the first requests over them differ.
+// drawn returns the wire's own dice. They depend on the first request: the order of two wires that are dialed at one instant is
+// unknown, but their first requests differ.
 func (w *wire) drawn() (dice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

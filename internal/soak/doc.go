@@ -1,12 +1,12 @@
 // Package soak contains only tests, which combine all faults and run for as long as one likes. Runtimes start and end all the time. They use
 // all kinds of locks over links that break, on a server that crashes, stalls, forgets its scripts and changes its password. Once a minute all
-// use stops, and the test checks which leases were valid when, what is left in Redis, and how much the process has grown.
+// users pause. The test then checks at which times leases were valid, which keys are left in Redis, and how much the process has grown.
 //
-// A soak begins with a quiet round, without faults. In later rounds of a long run the processes may run at most three times as many scripts per
-// second as in the quiet round, and may not open many more connections than the faults break. Within 5 s of the last fault every process must have
-// acquired every lock. Leases last for a second, so a machine that stands still for a second is a fault too, though not one that the test makes.
-// Such stalls are measured after the last fault, and added to the 5 s. A call is repeated if it fails because a stall was longer than an attempt
-// waits for its answer.
+// A soak begins with a quiet round, without faults. In later rounds of a long run, the processes may run at most three times as many scripts per
+// second as in the quiet round. They may not open many more connections than the faults break. Within 5 s of the last fault every process must
+// have acquired every lock. Leases last for a second, so a machine that stands still for a second is a fault too, though not one that the test
+// makes. Such stalls are measured after the last fault, and added to the 5 s. A call is repeated if it fails because a stall was longer than an
+// attempt waits for its answer.
 //
 // TestSoakCluster is the same on a cluster: masters fail over, planned or not, and slots move; in a long run a dead master stays down for a minute.
 // A failover that was not planned forgets the last writes, but by then the leases of the dead master have ended. So only two things are excused:

@@ -149,9 +149,9 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	group.Wait()
 }
 
-// check returns violations among the recorded holds, and how many it excuses. It forgets the holds. Planned failovers excuse nothing: leases are
-// shorter than the silence that makes a master count as dead, so grants that the new master does not know have ended before it grants. Only a
-// failover that the test did not make, because the machine is busy, may happen while the old master still grants.
+// check returns violations among the recorded holds, and how many it excuses. It forgets the holds. Planned failovers excuse nothing: a master
+// counts as dead only after a silence that is longer than all leases. So grants that the new master does not know have ended before it grants.
+// Only a failover that the test did not make, because the machine is busy, may happen while the old master still grants.
 func (g *thing) check(surprises int) (wrong []string, excused int) {
 	meets, most := g.spans.Meets(&g.readers), g.spans.AtOnce()
 	wrong = append(meets, g.tokens.disorder()...)

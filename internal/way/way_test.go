@@ -33,8 +33,8 @@ var covered = []string{module, module + "/actors/...", module + "/scripts", modu
 var longest = map[string]way{
 	"acquire": {functions: 179, files: 45, posts: 2},
 	"release": {functions: 150, files: 43, posts: 2},
-	// The order in which the answer, the subscription and the release's message arrive makes a difference: 231 to 245 functions and 9 to 12
-	// posts were seen.
+	// The figures depend on the order in which the answer, the subscription and the release's message arrive: 231 to 245 functions and 9 to
+	// 12 posts were seen.
 	"woken": {functions: 250, files: 56, posts: 13},
 }
 
