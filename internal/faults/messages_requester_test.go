@@ -168,7 +168,7 @@ func TestFault_RequesterEndsWhileItWaits(t *testing.T) {
 		})
 		holder.Ask(p.ReleaseMessage(2, granted.Serial))
 		require.NoError(t, locktest.Answer[*protocol.Released](t, holder).Err)
-		assert.Empty(t, l.requester.Answers, "the answers have no receiver")
+		assert.Empty(t, l.requester.Answers, "a requester that has ended gets no answers")
 	})
 }
 

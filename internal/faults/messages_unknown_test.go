@@ -236,7 +236,7 @@ func TestFault_CancelsOfUnknownRequestsEndNothing(t *testing.T) {
 		unnamed := cancel(p, 5)
 		unnamed.Lock = ""
 		w.stranger.Ask(unnamed)
-		assert.Len(t, w.reported(t, 2), 2, "the two cancels of requests that never existed")
+		assert.Len(t, w.reported(t, 2), 2, "the cancels with an unknown kind and without a name")
 		w.stranger.Ask(p.AcquireMessage(5))
 		require.ErrorIs(t, locktest.Answer[*protocol.Refused](t, w.stranger).Err, holdfast.ErrInvalid, "the ID is in use")
 		w.stranger.Ask(cancel(p, 5))
