@@ -18,7 +18,7 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// If a pipeline's mark does not come back, none of its replies count, except refusals by a server that refuses the mark as well.
+// If the reply to a pipeline's mark is missing, none of its replies count, except refusals by a server that refuses the mark as well.
 func TestBatch_MarkDecidesWhatCounts(t *testing.T) {
 	const done, refused, unknown = scripts.Done, scripts.Refused, scripts.Unknown
 	loading, broken := refusal("LOADING x"), io.ErrUnexpectedEOF
@@ -31,7 +31,7 @@ func TestBatch_MarkDecidesWhatCounts(t *testing.T) {
 	}{
 		{"comes back", "1", nil, []scripts.Class{done, done, refused, unknown}},
 		{"another comes back", "2", nil, []scripts.Class{unknown, unknown, unknown, unknown}},
-		{"something else comes back", int64(1), nil, []scripts.Class{unknown, unknown, unknown, unknown}},
+		{"another reply to the mark", int64(1), nil, []scripts.Class{unknown, unknown, unknown, unknown}},
 		{"the connection breaks", nil, broken, []scripts.Class{unknown, unknown, unknown, unknown}},
 		{"refused as another command is", nil, refusal("ERR unknown subcommand 'setinfo'"), []scripts.Class{unknown, unknown, unknown, unknown}},
 		{"refused", nil, loading, []scripts.Class{unknown, unknown, refused, unknown}},

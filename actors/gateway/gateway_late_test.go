@@ -161,7 +161,7 @@ func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
 	assert.Len(t, g.next().calls, batchMax)
 }
 
-// When a hanging worker comes back, one worker ends, so that the worker and its replacement do not both work. After that, the same number of
+// When a hanging worker returns, one worker ends, so that the worker and its replacement do not both work. After that, the same number of
 // workers may hang as before.
 func TestGateway_HangingWorkersComeBack(t *testing.T) {
 	t.Parallel()

@@ -180,7 +180,7 @@ func (c *stepChecker) checkListeners(h *Group) error {
 	return nil
 }
 
-// checkGroupAlarm checks that the alarm of a group comes no later than the earliest alarm of a member.
+// checkGroupAlarm checks that the alarm of a group is no later than the earliest alarm of a member.
 func (c *stepChecker) checkGroupAlarm(h *Group) error {
 	if h.told != c.alarmAt {
 		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, h.told)

@@ -43,7 +43,7 @@ func TestStep_SharesAreEven(t *testing.T) {
 				busy := float64(f.used) / float64(f.end)
 				t.Logf("served %v, busy %.0f %%; polled in vain for at most %v", f.served, 100*busy, f.vain)
 				assert.LessOrEqual(t, slices.Max(f.served), 2*slices.Min(f.served), "shares")
-				assert.Less(t, f.vain, vainMax, "a gap comes in time for the client that polls")
+				assert.Less(t, f.vain, vainMax, "the client that polls finds a gap in time")
 				assert.Greater(t, busy, c.busy)
 			})
 		}
@@ -96,8 +96,8 @@ func (f *fight) besideRedisson(clients int) {
 const fightFor = 10 * time.Second
 
 // vainMax is the longest time for which a client that polls may fail to find the lock free. Contenders leave the lock free for it after the first
-// release in each period of 1.5 s. That release may come a turn after the period begins, and the client needs a poll or two to find the gap: well
-// below 300 ms.
+// release in each period of 1.5 s. That release may be a turn after the beginning of the period, and the client needs a poll or two to find the
+// gap: well below 300 ms.
 const vainMax = 3*time.Second/2 + 300*time.Millisecond
 
 // fight is a world in which all users want the lock all the time.

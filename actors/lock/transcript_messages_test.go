@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// message returns the message of a line; nil: the line stands for no message, and message has done what it asks for.
+// message returns the message of a line. If the line is an instruction instead, message carries it out and returns nil.
 func (p *player) message(verb string, a machinetest.Arguments) any {
 	switch verb {
 	case "acquire":

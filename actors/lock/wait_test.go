@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestStep_NobodyWaitsForAFreeLock lets users come and go in the model for ten seconds. Their sections last a moment or more than a second,
-// and some users try instead of waiting. In half of the worlds the connections for messages break again and again; in the other half every
-// message arrives. While a lock is free, no user waits for it for longer than freeMax.
+// TestStep_NobodyWaitsForAFreeLock lets users acquire and release a lock in the model for ten seconds. Their sections last a moment or more
+// than a second, and some users try instead of waiting. In half of the worlds the connections for messages break again and again; in the
+// other half every message arrives. While a lock is free, no user waits for it for longer than freeMax.
 func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
 }
@@ -23,16 +23,16 @@ func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 // first, and a gap on top.
 const freeMax = 160 * time.Millisecond
 
-// visitEvery is the interval between the bursts of a world whose users come together.
+// visitEvery is the interval between the bursts in which users acquire together.
 const visitEvery = 300 * time.Millisecond
 
-// visits is a world in which users come and go.
+// visits is a world whose users want the lock only from time to time.
 type visits struct {
 	*world
 	key   *plainKey
 	since time.Duration // since when the key has been free; clock.Never: it is taken
 
-	together bool // users come in bursts, every visitEvery; between bursts no newcomer wakes a waiter whose wake-up was lost
+	together bool // users acquire in bursts, every visitEvery; between bursts no newcomer wakes a waiter whose wake-up was lost
 }
 
 func newVisits(seed uint64) *visits {
@@ -98,7 +98,7 @@ func (v *visits) interrupt(p *proc) {
 }
 
 // pause returns how long a user holds the lock or stays away: up to a millisecond, up to 20 ms, or about a second, which is long enough for a gap
-// and for a subscription to end. It is never a second if users come together.
+// and for a subscription to end. It is never a second if users acquire in bursts.
 func (v *visits) pause() time.Duration {
 	switch n := v.Random.IntN(100); {
 	case !v.together && n < 15:

@@ -31,14 +31,14 @@ func TestAttendance(t *testing.T) {
 		mere int
 	}{
 		{"nothing is known", attendance{}, 0},
-		{"nobody comes, but not for long enough", of(3, many(0)[1:]...), 0},
-		{"nobody comes", of(3, many(0)...), 3},
+		{"no process comes, but not for long enough", of(3, many(0)[1:]...), 0},
+		{"no process comes", of(3, many(0)...), 3},
 		{"all come", of(3, many(3)...), 0},
 		{"one of three comes each time", of(3, many(1)...), 2},
 		{"others have two turns at times", of(3, append(many(1), 2, 2, 1)...), 2},
 		{"more come than expected", of(3, append(many(1), 2)...), 1},
-		{"somebody comes in every fourth turn", of(1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0), 0},
-		{"somebody who never came comes again and again", of(1, append(many(0), 1, 1, 1, 0)...), 0},
+		{"one process comes in every fourth turn", of(1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0), 0},
+		{"a process that never came comes again and again", of(1, append(many(0), 1, 1, 1, 0)...), 0},
 		{"more turns than were notified", of(2, append(many(0), 5)...), 0},
 		{"nobody is notified any more", of(0, 0), 0},
 	} {

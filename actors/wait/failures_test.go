@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// The repeat of an unanswered call goes first, because its first copy may have acquired the lock, which keeps others out.
+// The repeat of an unanswered call goes first, because its first copy may have acquired the lock, which blocks others.
 func TestFailures_RepeatsGoFirst(t *testing.T) {
 	t.Parallel()
 	var f Failures

@@ -42,7 +42,7 @@ func (g gateways) Submit(c *rpc.Call)    { g.renewals = append(g.renewals, c) }
 func (g gateways) Resume()               { g.resumed++ }
 func (g gateways) Stop() <-chan struct{} { return nil }
 
-// stillClock is a clock that stands still, and whose timers never fire.
+// stillClock is a clock that never advances, and whose timers never fire.
 type stillClock struct{}
 
 func (stillClock) Now() time.Duration                          { return time.Minute }

@@ -52,7 +52,7 @@ func (p *page) bars(w *Workload) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // all text in it is escaped
 }
 
-// scale returns the value that the full width stands for. Ceilings do not count: they may be so far off that nothing else could be seen.
+// scale returns the value that the full width represents. Ceilings do not count: beside a very high one, the other bars could not be seen.
 func (p *page) scale(w *Workload) (most float64) {
 	for _, o := range w.Outcomes {
 		if !p.isCeiling(o.Peer) {

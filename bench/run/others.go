@@ -43,7 +43,7 @@ func readProgram(pid int) (program, bool) {
 
 // otherCPU returns the CPU time that all programs except the harness, its children and the server have used so far. It includes the
 // time that the machine's host took away. It does not see programs in other containers. The use of the cores as a whole would include
-// them, but Linux only samples it, and misses a part of what comes in short bursts.
+// them, but Linux only samples it, and misses a part of the use in short bursts.
 func otherCPU(server int) time.Duration {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -145,7 +145,7 @@ func (r *Run) plan() {
 	}
 }
 
-// cost estimates how long one repetition takes, including what comes before and after it.
+// cost estimates how long one repetition takes, including its preparation and its end.
 func (r *Run) cost(w workload.Workload) time.Duration {
 	cost := r.window(w) + 100*time.Millisecond + time.Duration(w.Processes)*20*time.Millisecond
 	switch w.Shape {

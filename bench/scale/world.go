@@ -183,7 +183,7 @@ func (w *world) take(ctx context.Context, t testing.TB, rt *holdfast.Runtime, pr
 	return ctx.Err() == nil
 }
 
-// comes adds a contender for the lock with this name, and returns the number of its contenders: those that wait for it, hold it, or release it.
+// comes adds a contender for the lock with this name. It returns the number of the lock's contenders: those that wait for it, hold it, or release it.
 func (w *world) comes(name int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Acquires are cancelled at random instants around the grant, whichever way the grant comes about. Either the caller holds the lock, or the lock is
-// soon free; never both, never neither.
+// Acquires are cancelled at random instants around the grant, for each way in which a lock is granted. Either the caller holds the lock, or the
+// lock is soon free; never both, never neither.
 func TestFault_CancelMeetsTheGrant(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -31,11 +31,11 @@ func TestFault_CancelMeetsTheGrant(t *testing.T) {
 					runners.Go(func() { r.run(t) })
 				}
 				runners.Wait()
-				t.Logf("%d times the cancel came first, %d times the grant", r.cancelled.Load(), r.granted.Load())
+				t.Logf("the cancel was first %d times, the grant %d times", r.cancelled.Load(), r.granted.Load())
 				r.free.log(t, "free after a cancel")
 				if locktest.Slack() == 0 { // on a busy machine all cancels of a short run may be too late, or all too early
-					assert.Greater(t, r.cancelled.Load(), r.granted.Load()/20, "nearly all cancels came too late")
-					assert.Greater(t, r.granted.Load(), r.cancelled.Load()/20, "nearly all cancels came too early")
+					assert.Greater(t, r.cancelled.Load(), r.granted.Load()/20, "nearly all cancels were too late")
+					assert.Greater(t, r.granted.Load(), r.cancelled.Load()/20, "nearly all cancels were too early")
 				}
 			})
 		}
@@ -64,7 +64,7 @@ var grants = map[string]toGrant{
 	},
 }
 
-// releaseTo makes the holder release to the waiter. The release comes a little later than the cancel may begin, because a hand-off is faster than a
+// releaseTo makes the holder release to the waiter. The release begins a little after the earliest cancel, because a hand-off is faster than a
 // cancel.
 func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, begin func()) (*holdfast.Lease, error) {
 	begin()
@@ -75,7 +75,7 @@ func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, b
 	return lease, err
 }
 
-// race lets cancels race with grants that come about in one way.
+// race lets cancels race with grants of one way.
 type race struct {
 	wire
 	try                toGrant

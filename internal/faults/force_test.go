@@ -33,7 +33,7 @@ func TestFault_ForceReleaseMeetsAnAcquire(t *testing.T) {
 					break
 				}
 			}
-			t.Logf("%d times the acquire came first", forced)
+			t.Logf("the acquire was first %d times", forced)
 		})
 	}
 }

@@ -115,7 +115,7 @@ func oneAtATime(t *testing.T, one, other *holdfast.Lock, woken bool) {
 	}
 }
 
-// wantedUnderAPrefix lets a lock linger that another process wants, under the key that the server knows. If no message comes, that process polls.
+// wantedUnderAPrefix lets a lock linger that another process wants, under the key that the server knows. If no message arrives, that process polls.
 func wantedUnderAPrefix(t *testing.T, server *redistest.Server, hook redis.Hook, other *holdfast.Lock) {
 	client := locktest.NewClient(t, server.Addr())
 	client.AddHook(hook)

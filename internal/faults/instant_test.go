@@ -71,7 +71,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 		}
 		cancel()
 	}
-	t.Logf("%d times the cancel came first, %d times the grant; free %v after a cancel at most", cancelled, granted, worst)
+	t.Logf("the cancel was first %d times, the grant %d times; free %v after a cancel at most", cancelled, granted, worst)
 	assert.Positive(t, cancelled)
 	assert.Positive(t, granted)
 	assert.LessOrEqual(t, worst, 4*trip, "the acquire may still be in flight; its answer and the release follow")

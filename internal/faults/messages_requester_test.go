@@ -22,7 +22,7 @@ import (
 // longLease is longer than the tests wait: a lock that becomes free was released, and did not expire.
 const longLease = 3 * locktest.Patience
 
-// shortLease is for tests that wait for a renewal, which comes after a third of the lease. Even if a busy machine misses one, the lease is kept.
+// shortLease is for tests that wait for a renewal, which is due after a third of the lease. Even if a busy machine misses one, the lease is kept.
 const shortLease = 3 * time.Second
 
 // renewed waits until the key's TTL grows, which only a renewal does, and asserts that the lease is valid then.

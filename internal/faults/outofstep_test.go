@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Replies break off, are missing, or come twice, so that connections are out of step and calls get the replies to other calls. No such reply grants
+// Replies break off, are missing, or arrive twice. Then connections are out of step, and calls get the replies to other calls. No such reply grants
 // a lock, frees one, or takes one away. None leaves an orphan either, which would block others for a lease.
 func TestFault_RepliesOutOfStep(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestFault_RepliesOutOfStep(t *testing.T) {
 		confuse(links, &visitors)
 
 		for _, link := range links {
-			t.Logf("%d replies came twice, %d not or in part", link.Repeated(), link.Dropped())
+			t.Logf("%d replies arrived twice, %d not or only in part", link.Repeated(), link.Dropped())
 			assert.Positive(t, link.Repeated())
 			assert.Positive(t, link.Dropped())
 		}
@@ -122,7 +122,7 @@ func confuse(links []*outOfStep, visitors *sync.WaitGroup) {
 	}
 }
 
-// confuse makes one reply break off, be missing, or come twice.
+// confuse makes one reply break off, be missing, or arrive twice.
 func (link *outOfStep) confuse() {
 	switch rand.IntN(5) {
 	case 0:

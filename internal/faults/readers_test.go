@@ -22,8 +22,8 @@ type mix struct {
 	readers, writers locktest.Spans // when they saw their leases valid
 }
 
-// Readers and writers come and go while their links are cut, lose replies or are delayed, and processes are cut off for longer than a lease. A
-// writer's lease is never valid at the same time as any other lease, and nothing is left.
+// Readers and writers acquire and release while their links are cut, lose replies or are delayed, and processes are cut off for longer than a
+// lease. A writer's lease is never valid at the same time as any other lease, and nothing is left.
 func TestFault_ReadersAndWritersOverBrokenLinks(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

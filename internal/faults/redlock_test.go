@@ -190,7 +190,7 @@ func (f *five) contend(t *testing.T, processes int, happen func()) *locktest.Spa
 					}
 					length := rand.N(10 * time.Millisecond)
 					if rand.IntN(4) == 0 {
-						length = rand.N(3 * redLease) // while servers come and go
+						length = rand.N(3 * redLease) // while servers crash and restart
 					}
 					spans.Hold(lease, length)
 					_ = lease.Release(ctx) // it may have been lost

@@ -206,7 +206,7 @@ func ofLock(lock func(*holdfast.Runtime, string) *holdfast.Lock) func(*testing.T
 	}
 }
 
-// within returns the next value from a channel, which must come in time.
+// within returns the next value from a channel, which must arrive in time.
 func within[T any](t *testing.T, from <-chan T) (value T) {
 	t.Helper()
 	select {

@@ -185,7 +185,7 @@ func TestFault_SemaphoreConnectionsCut(t *testing.T) {
 	})
 }
 
-// Permits are counted right even if calls are delayed so long that answers come too late, and requests arrive after their repeats.
+// Permits are counted correctly even if calls are delayed so long that answers arrive too late, and requests arrive after their repeats.
 func TestFault_SemaphoreSlowNetwork(t *testing.T) {
 	t.Parallel()
 	stormy(t, briefly, locktest.Scaled(60, 6), 100*time.Millisecond, func(_ *locktest.Place, proxy *faultproxy.Proxy) {

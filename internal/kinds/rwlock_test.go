@@ -230,7 +230,7 @@ func TestRWLock_NestedDo(t *testing.T) {
 	})
 }
 
-// An owner re-enters its read lock even when a waiting writer comes before all other readers.
+// An owner re-enters its read lock even when a waiting writer is ahead of all other readers.
 func TestRWLock_ReaderReentersPastAWaitingWriter(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		rt := p.Runtime(t, holdfast.Options{})

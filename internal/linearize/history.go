@@ -40,7 +40,7 @@ type Op struct {
 	Mode    string `json:",omitempty"` // read or write
 	Runtime int
 	User    int
-	Lease   int           // number of the acquire that the lease comes from
+	Lease   int           // number of the acquire that made the lease
 	Owner   string        // may re-enter; an acquire without WithOwner has an owner of its own
 	Length  time.Duration // of the lease
 	Fixed   bool          `json:",omitempty"` // nobody renews it

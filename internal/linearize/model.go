@@ -187,7 +187,7 @@ func (s *state) extends(k Kind, op *Op) bool {
 // margin is the time from the end of a lease by its holder's clock to its end on the server.
 func margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
-// ends applies a release, which only a holder can do, or a loss, which must not come before the deadline.
+// ends applies a release, which only a holder can do, or a loss, which must not be before the deadline.
 func (s *state) ends(k Kind, op *Op) bool {
 	i := s.find(op)
 	if i < 0 {

@@ -165,7 +165,7 @@ func (u *user) use(ctx context.Context, h *held) {
 	case dice < 94:
 		u.keep(ctx, h, u.between(u.lease, u.lease*3/2)) // its lease ends, or is renewed
 	case dice < 96:
-		u.pause(ctx, u.between(u.lease, u.lease*3/2)) // the holder comes back late
+		u.pause(ctx, u.between(u.lease, u.lease*3/2)) // the holder releases late
 		if u.dice.IntN(2) == 0 {
 			u.extend(h, u.between(u.lease/3, u.lease))
 		}

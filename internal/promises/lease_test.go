@@ -155,7 +155,7 @@ func showLossIsTold(t *testing.T, p *locktest.Place, next *holdfast.Runtime, opt
 	go func() {
 		other, err := p.Lock(next).Acquire(context.Background())
 		granted <- time.Now()
-		assert.False(t, lease.Valid(), "the other's grant comes after the deadline")
+		assert.False(t, lease.Valid(), "the next holder is granted the lock after the deadline")
 		if assert.NoError(t, err) {
 			assert.NoError(t, other.Release(context.Background()))
 		}

@@ -36,7 +36,7 @@ func TestRenewedLease_LastsAndIsWatched(t *testing.T) {
 						require.NoError(t, held.Err())
 						require.Greater(t, server.TTL("orders"), lease/3)
 					}
-					assert.LessOrEqual(t, calls.N.Load()-began, int64(20), "three renewals in each lease, which may come a little early")
+					assert.LessOrEqual(t, calls.N.Load()-began, int64(20), "three renewals in each lease, perhaps a little early")
 
 					server.Del("orders")
 					lost := time.Now()

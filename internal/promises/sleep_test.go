@@ -59,8 +59,8 @@ type heldAnswer struct {
 	came, goOn chan struct{}
 }
 
-// holdAnswer holds back the next answer about the place's lock that comes while the lock is held, until the test closes goOn. Other answers
-// pass: on a cluster they come over connections of their own.
+// holdAnswer holds back the next answer about the place's lock that arrives while the lock is held, until the test closes goOn. Other
+// answers pass: on a cluster they use other connections.
 func (s *sleeper) holdAnswer(t *testing.T, p *locktest.Place) *heldAnswer {
 	about := func(commands []redis.Cmder) bool {
 		return slices.ContainsFunc(commands, func(c redis.Cmder) bool { return strings.Contains(c.String(), p.Name) }) && p.Exists(t)

@@ -107,7 +107,7 @@ func TestTrace_TellsOfAnAcquireAndARelease(t *testing.T) {
 	})
 }
 
-// A slow wait is reported once, with the waiter's context. A lock that comes from a holder of the same process is reported as local.
+// A slow wait is reported once, with the waiter's context. A lock that is handed on by a holder of the same process is reported as local.
 func TestTrace_TellsOfASlowWaitAndAHandOver(t *testing.T) {
 	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
 		lease, err := rt.Lock("orders").Acquire(t.Context())

@@ -84,7 +84,7 @@ func (l *ledger) acquiring(ctx context.Context, a holdfast.Acquiring) func(holdf
 	}
 }
 
-// slack is how late the report of a slow wait may come.
+// slack is how late the report of a slow wait may be.
 const slack = 200 * time.Millisecond
 
 // waiting checks that the slow wait of an acquire is reported at most once, and not too soon.

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// nodeTimeout is the time without an answer after which a master of the cluster counts as dead. A replica stands for election half a second later. No
+// nodeTimeout is the time without an answer after which a master of the cluster counts as dead. A replica starts an election half a second later. No
 // lease is longer than one and a half times the watchdog's, so the grants of a dead master have ended before another master grants.
 const nodeTimeout = 3 * lease / 2
 

@@ -117,7 +117,7 @@ func (l look) late() []string {
 }
 
 // serve makes every process get each of the given things once more. Calls may fail at first if the faults have only just ended. They may also fail if
-// the machine stands still for longer than an attempt waits for its answer, because leases are so short: a release is then not confirmed, and waiters
+// a stall of the machine is longer than an attempt waits for its answer, because leases are so short. A release is then not confirmed, and waiters
 // get the error that Redis does not answer.
 func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	mayFail := func(err error) bool {
@@ -136,7 +136,7 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 				for err != nil && mayFail(err) && chaos.Pause(ctx, 10*time.Millisecond) {
 					if !justHealed {
 						w.counts.starved.Add(1)
-						w.t.Logf("repeated, because the machine stood still for %v: process %d: %s: %v", w.stalls.Worst(), i, g.name, err)
+						w.t.Logf("repeated, because the machine stalled for %v: process %d: %s: %v", w.stalls.Worst(), i, g.name, err)
 					}
 					err = g.use(ctx, p.rt.Load(), 0)
 				}

@@ -48,7 +48,7 @@ func (w *world) wrong(format string, args ...any) {
 type counts struct {
 	granted, failed, lost, faults atomic.Int64
 	disturbed                     atomic.Int64 // connections of clients that a fault disturbed
-	starved                       atomic.Int64 // calls that were repeated because the machine stood still
+	starved                       atomic.Int64 // calls that were repeated because the machine stalled
 	forgetful, surprises          atomic.Int64 // failovers that may have lost the last writes; unplanned failovers
 }
 
