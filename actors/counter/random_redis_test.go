@@ -30,7 +30,7 @@ func (w *countWorld) call(c *countCall, answer func(countDone)) {
 // execute does what the scripts do.
 func (w *countWorld) execute(c *countCall) countDone {
 	id, t := c.terms.Request, c.terms
-	misjudged := !w.Calm && w.Chance(w.Faults/10) // the process has estimated the server's clock wrongly, so Redis refuses the call as late although it is in time
+	misjudged := !w.Calm && w.Chance(w.Faults/10) // the process misjudges the server's clock, so a call that is in time is refused as late
 	if c.op.Changes && (w.Now > c.NotAfter || misjudged) {
 		return countDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}

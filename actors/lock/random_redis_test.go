@@ -33,7 +33,7 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 // execute does what the script of a call does.
 func (w *world) execute(c *lockCall) callDone {
 	bounded := c.do != callRelease && c.do != callOrphan && c.do != callInspect && c.do != callLook
-	misjudged := !w.Calm && w.Chance(w.Faults/10) // the process has estimated the server's clock wrongly, so Redis refuses the call as late although it is in time
+	misjudged := !w.Calm && w.Chance(w.Faults/10) // the process misjudges the server's clock, so a call that is in time is refused as late
 	if bounded && (w.Now > c.NotAfter || misjudged) {
 		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}

@@ -48,7 +48,7 @@ type Workload struct {
 	Reads   float64       `json:"reads,omitempty"`   // share of read locks; the rest are write locks
 	Permits int           `json:"permits,omitempty"` // number of permits of a semaphore
 	Section time.Duration `json:"section"`
-	Poll    time.Duration `json:"poll,omitempty"`    // interval at which waiters that poll retry: 1, 10 or 100 ms, whichever gives the best figures
+	Poll    time.Duration `json:"poll,omitempty"`    // interval at which polling waiters retry: the best of 1, 10 and 100 ms
 	Linger  time.Duration `json:"linger,omitempty"`  // how long a contender that can do so keeps released locks
 	Visits  time.Duration `json:"visits,omitempty"`  // at this interval the last process takes one of the first process's locks, each in turn; it does nothing else
 	WaitMin time.Duration `json:"waitMin,omitempty"` // in a Handover, the least time from the beginning of the wait to the release

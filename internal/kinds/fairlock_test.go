@@ -188,7 +188,7 @@ func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 		return state.Queue
 	}
 	locktest.Await(t, "the waiter to be in the queue, and subscribed", func() bool {
-		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // the waiter's own channel, and the channel of other kinds
+		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // its own channel, and that of other kinds
 	})
 	require.NoError(t, child.Stop())
 	locktest.Release(t, holder)
