@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -26,13 +27,31 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 	if err != nil {
 		return err
 	}
+	if !s.Try && (s.Wait <= 0 || s.Wait > redisnode.Silence) && lasts(ctx) {
+		r.Offer.Make()
+	}
 	e.registry.request(r)
+	e.sendLeft(r)
 	if s.Wait <= 0 {
 		return e.await(ctx, r, true)
 	}
 	timer := e.endAfter(s.Wait, r)
 	defer timer.Stop()
 	return e.await(ctx, r, false) // no recycling: the timer may still cancel the request
+}
+
+// lasts reports whether a goroutine with this context may send a call itself. It then returns from Redis after redisnode.Silence at the latest. A
+// context that ends by its deadline must not be overrun; one that is cancelled while Redis is silent may be, by that time.
+func lasts(ctx context.Context) bool {
+	deadline, bounded := ctx.Deadline()
+	return ctx.Err() == nil && (!bounded || time.Until(deadline) > redisnode.Silence)
+}
+
+// sendLeft sends the call that the actor of the lock has left to this goroutine, if there is one.
+func (e *Engine) sendLeft(r *wait.Request) {
+	if call := r.Offer.Collect(); call != nil {
+		e.registry.shardOf(r.Address.Raw).lane.outlet(call.Tag.(wait.Call)).Run(call)
+	}
 }
 
 // acquire makes the request for an acquire, or returns an error if it must not be sent.
@@ -143,7 +162,11 @@ func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	if r == nil {
 		return err
 	}
+	if lasts(ctx) {
+		r.Offer.Make()
+	}
 	h.Grant.Actor.Send(r)
+	e.sendLeft(r)
 	return e.awaitRelease(ctx, r)
 }
 

@@ -27,7 +27,11 @@ func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountO
 		e.requests.put(r)
 		return 0, err
 	}
+	if !try && lasts(ctx) {
+		r.Offer.Make()
+	}
 	e.registry.request(r)
+	e.sendLeft(r)
 	if answered(ctx, r) {
 		number, err := r.Number, r.Err
 		e.requests.put(r)

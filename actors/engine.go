@@ -275,6 +275,14 @@ type lane struct {
 	acquires gateway.Gateway // a gateway of its own if acquires wait for replicas; otherwise the lane's usual gateway
 }
 
+// outlet returns the gateway for a call.
+func (l *lane) outlet(call wait.Call) gateway.Gateway {
+	if call.Acquires() {
+		return l.acquires
+	}
+	return l.gateway
+}
+
 // openLanes starts the gateways.
 func (e *Engine) openLanes() {
 	for i := range e.lanes {
@@ -417,10 +425,10 @@ var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine",
 
 // replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window, but its worker
 // hangs until the connection is given up. replyWait is therefore StuckMax windows, so that there is a worker for the next attempt, but at least
-// gateway.Silence, because a server that pauses briefly must not cost all its connections. So if the lease is shorter than 375 ms, all workers may
-// hang for up to gateway.Silence. If replicas must acknowledge, AckTimeout is added. The limit is never more than redisnode.ReplyWait.
+// redisnode.Silence, because a server that pauses briefly must not cost all its connections. So if the lease is shorter than 375 ms, all workers may
+// hang for up to redisnode.Silence. If replicas must acknowledge, AckTimeout is added. The limit is never more than redisnode.ReplyWait.
 func replyWait(p *wait.Policy) time.Duration {
-	wait := max(gateway.StuckMax*rpc.Window(p.Lease), gateway.Silence)
+	wait := max(gateway.StuckMax*rpc.Window(p.Lease), redisnode.Silence)
 	if p.AckReplicas > 0 {
 		wait += p.AckTimeout
 	}

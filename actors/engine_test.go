@@ -32,12 +32,12 @@ func TestGrant_IDsAreUsedOnce(t *testing.T) {
 }
 
 // A silent connection is given up before hanging attempts occupy all the workers that may hang. The exception is a lease so short that this
-// would be sooner than gateway.Silence.
+// would be sooner than redisnode.Silence.
 func TestEngine_ReplyWait(t *testing.T) {
 	t.Parallel()
 	for lease, want := range map[time.Duration]time.Duration{
-		50 * time.Millisecond:  gateway.Silence,
-		375 * time.Millisecond: gateway.Silence,
+		50 * time.Millisecond:  redisnode.Silence,
+		375 * time.Millisecond: redisnode.Silence,
 		time.Second:            4 * time.Second / 3,
 		3 * time.Second:        4 * time.Second,
 		4 * time.Second:        redisnode.ReplyWait,

@@ -252,14 +252,12 @@ func (a *shell) stopTimer() {
 }
 
 func (a *shell) call(call wait.Call) {
-	lane := a.member.shard.lane
-	outlet := lane.gateway
-	if call.Acquires() {
-		outlet = lane.acquires
-	}
 	carrier := call.Carrier()
 	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), a.member, call
-	outlet.Submit(carrier)
+	if r := a.request; r != nil && r.Offer.Leave(carrier) {
+		return
+	}
+	a.member.shard.lane.outlet(call).Submit(carrier)
 }
 
 // recoverFrom limits the damage of a panic to one lock. The request that was being handled is refused, the holders' leases end, and the machine

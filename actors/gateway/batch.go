@@ -27,7 +27,7 @@ func (s *Sender) run(b *batch) {
 		bounded = bounded || call.Bounded()
 	}
 	if bounded && !b.node.Clock.Known() {
-		if err := s.askTime(b.ctx, b.node); err != nil {
+		if err := s.askTime(b, b.node); err != nil {
 			b.lost = true
 			s.failBatch(b, err)
 			return
@@ -78,7 +78,7 @@ func (s *Sender) exchange(b *batch, open []int) {
 		commands = append(commands, p.Command)
 	}
 	if b.pipe == nil {
-		b.pipe = b.node.Client.Pipeline()
+		b.pipe = b.client(b.node).Pipeline()
 	}
 	unacked, err := s.finish(b, b.pipe, commands, parcels)
 	b.commands = commands
@@ -266,9 +266,9 @@ func (s *Sender) failBatch(b *batch, err error) {
 	}
 }
 
-func (s *Sender) askTime(ctx context.Context, n *redisnode.Node) error {
+func (s *Sender) askTime(b *batch, n *redisnode.Node) error {
 	clock := redisnode.NewCommand("time")
-	if err := s.exec(ctx, n.Client.Pipeline(), []redis.Cmder{clock}); err != nil {
+	if err := s.exec(b.ctx, b.client(n).Pipeline(), []redis.Cmder{clock}); err != nil {
 		return err
 	}
 	return n.Clock.Observe(clock, s.Clock.Now())

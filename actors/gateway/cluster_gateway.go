@@ -47,7 +47,10 @@ func newClusterGateway(s *Sender, c *redisnode.Cluster, o Options) *clusterGatew
 }
 
 // Submit takes a call.
-func (x *clusterGateway) Submit(call *rpc.Call) { x.locked(func() { x.forward(call) }) }
+func (x *clusterGateway) Submit(call *rpc.Call) { x.locked(func() { x.forward(call, false) }) }
+
+// Run takes a call of a goroutine that waits for the result.
+func (x *clusterGateway) Run(call *rpc.Call) { x.locked(func() { x.forward(call, true) }) }
 
 // Resume does nothing, because the watchdog resumes the gateways of the masters themselves.
 func (x *clusterGateway) Resume() {}
@@ -76,7 +79,7 @@ func (x *clusterGateway) refuse(call *rpc.Call, err error) {
 	x.outgoing = append(x.outgoing, message{call.From, call.Answer(rpc.Result{Class: scripts.Refused, Err: err})})
 }
 
-func (x *clusterGateway) forward(call *rpc.Call) {
+func (x *clusterGateway) forward(call *rpc.Call, run bool) {
 	if x.stopped {
 		x.refuse(call, protocol.ErrClosed)
 		return
@@ -92,7 +95,7 @@ func (x *clusterGateway) forward(call *rpc.Call) {
 		out = x.open(n)
 	}
 	out.used = x.sender.Clock.Now()
-	x.outgoing = append(x.outgoing, out.take(call)...)
+	x.outgoing = append(x.outgoing, out.take(call, run)...)
 }
 
 // open starts the gateway of a node. Because that is rare, open also closes the gateways that were not used for unusedWait.
@@ -144,7 +147,7 @@ func (x *clusterGateway) learn() {
 func (x *clusterGateway) onLearned(err error) {
 	if err == nil {
 		for _, call := range x.waiting.all() {
-			x.forward(call)
+			x.forward(call, false)
 		}
 		err = redisnode.ErrNoMaster // the masters are known, so the slots of the calls that still wait have no master
 	}

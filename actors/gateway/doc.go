@@ -2,6 +2,7 @@
 // The actors of names, the watchdog and the announcer submit a *Call, and get its *Result.
 //
 //	gateway.go          the object: what is in line, what is in flight, deadlines
+//	run.go              a goroutine that waits for its result sends its call itself
 //	line.go             how long a call waits to be sent (the call itself: package rpc)
 //	outage.go           what is sent while Redis does not answer, and right after that
 //	sender.go, batch.go one pipeline, on a worker's goroutine: scripts, replies, the mark at its end

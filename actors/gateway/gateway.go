@@ -14,10 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Gateway takes script calls and answers each exactly once. It may be used from any goroutine, and never blocks.
+// Gateway takes script calls and answers each exactly once. It may be used from any goroutine. Only Run blocks.
 type Gateway interface {
 	// Submit takes a call. Its result is posted to the actor that made it, maybe before Submit returns.
 	Submit(call *rpc.Call)
+	// Run is Submit for a goroutine that waits for the result anyway: an idle gateway sends the call on that goroutine. If Redis does not
+	// answer, Run returns after redisnode.Silence.
+	Run(call *rpc.Call)
 	// Resume ends the pause of this gateway after an outage, because the renewals have been answered; see Recovered.
 	Resume()
 	// Stop ends the gateway. The returned channel is closed when the last worker has returned from Redis. Calls that wait to be sent get no
@@ -59,6 +62,7 @@ type gateway struct {
 	unused   []leash // contexts of batches that have ended
 	stopped  bool
 	outage   outage
+	spare    *scratch // of the last batch that a caller has sent
 }
 
 const (
@@ -70,6 +74,7 @@ const (
 type batch struct {
 	node  *redisnode.Node
 	acked bool
+	hasty bool // a caller sends it
 	leash
 	calls  []*rpc.Call
 	claims []claim // by call
@@ -115,12 +120,16 @@ func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 }
 
 // Submit takes a call.
-func (g *gateway) Submit(call *rpc.Call) { g.deliver(g.take(call)) }
+func (g *gateway) Submit(call *rpc.Call) { g.deliver(g.take(call, false)) }
 
-func (g *gateway) take(call *rpc.Call) []message {
+// take puts a call in line, and returns what is to be sent when the mutex is free.
+func (g *gateway) take(call *rpc.Call, run bool) []message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting.push(call)
+	if run {
+		g.letCallerRun()
+	}
 	return g.advance()
 }
 
@@ -181,14 +190,11 @@ func (g *gateway) advance() []message {
 		g.returnStrays(g.sender.Clock.Now())
 	}
 	for g.free > 0 && g.waiting.len() > 0 {
-		now := g.sender.Clock.Now()
-		calls := g.waiting.pop(g.room(now), now, g.outage.heard)
-		if len(calls) == 0 {
+		b := g.next(g.sender.Clock.Now())
+		if b == nil {
 			break
 		}
-		g.inFlight = append(g.inFlight, g.newBatch(now, calls))
-		g.free--
-		g.jobs <- g.inFlight[len(g.inFlight)-1]
+		g.jobs <- b
 	}
 	g.arm()
 	messages := g.outgoing
@@ -196,7 +202,12 @@ func (g *gateway) advance() []message {
 	return messages
 }
 
-func (g *gateway) newBatch(now time.Duration, calls []*rpc.Call) *batch {
+// next takes a batch from the line, for an idle worker or for a caller; nil: nothing may be sent now.
+func (g *gateway) next(now time.Duration) *batch {
+	calls := g.waiting.pop(g.room(now), now, g.outage.heard)
+	if len(calls) == 0 {
+		return nil
+	}
 	b := &batch{node: g.node, acked: g.options.ForReplicas, calls: calls, claims: make([]claim, len(calls)), begun: now, due: clock.Never}
 	if n := len(g.unused); n > 0 {
 		b.leash, g.unused = g.unused[n-1], g.unused[:n-1]
@@ -207,6 +218,8 @@ func (g *gateway) newBatch(now time.Duration, calls []*rpc.Call) *batch {
 		b.claims[i].deadline = call.Deadline
 		b.due = min(b.due, call.Deadline)
 	}
+	g.inFlight = append(g.inFlight, b)
+	g.free--
 	return b
 }
 
@@ -282,7 +295,7 @@ func (g *gateway) giveUp(b *batch, now time.Duration) {
 	}
 	b.cancel() // the worker may be waiting for a connection, or retrying a handshake
 	if g.stuck == StuckMax {
-		b.due = now + Silence // nothing can replace this worker; look again later, when one of the hanging workers may have returned
+		b.due = now + redisnode.Silence // nothing can replace this worker; look again later, when one of the hanging workers may have returned
 		return
 	}
 	g.remove(b)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
@@ -31,10 +32,7 @@ type outage struct {
 // answered.
 type Recovered struct{ From Gateway }
 
-const (
-	Silence  = 500 * time.Millisecond // if Redis takes this long to reply, that counts as an outage
-	lookWait = 200 * time.Millisecond // pause between two discoveries of the masters
-)
+const lookWait = 200 * time.Millisecond // pause between two discoveries of the masters
 
 // room returns the number of calls that may be sent in one batch now.
 func (g *gateway) room(now time.Duration) int {
@@ -65,7 +63,7 @@ func (g *gateway) detectRecovery(b *batch) {
 		return
 	}
 	g.sender.heard.Add(1)
-	recovered := o.vain > 0 || now-b.begun >= Silence
+	recovered := o.vain > 0 || now-b.begun >= redisnode.Silence
 	o.vain, o.heard, o.reached = 0, now, max(o.reached, b.begun)
 	if !recovered {
 		return

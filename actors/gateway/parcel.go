@@ -62,6 +62,14 @@ func (w *scratch) clear() {
 	clear(w.commands[:cap(w.commands)])
 }
 
+// client returns the client that sends this batch's commands to a node.
+func (b *batch) client(n *redisnode.Node) redis.UniversalClient {
+	if b.hasty {
+		return n.Hasty
+	}
+	return n.Client
+}
+
 // errApart is the reply to a call whose bundle was refused as a whole, because the user lacks a right that one of its calls needs.
 var errApart = errors.New("not together with others")
 

@@ -88,7 +88,7 @@ func (s *Sender) follow(b *batch, open []int) {
 // get another client.
 func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
 	if !n.Clock.Known() {
-		if err := s.askTime(b.ctx, n); err != nil {
+		if err := s.askTime(b, n); err != nil {
 			s.dropClosed(n, err)
 			return
 		}
@@ -115,7 +115,7 @@ func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) 
 		commands = append(commands, parcels[k].Command)
 	}
 	began := s.Clock.Now()
-	unacked, err := s.finish(b, n.Client.Pipeline(), commands, parcels)
+	unacked, err := s.finish(b, b.client(n).Pipeline(), commands, parcels)
 	s.Recorder.Exchanged(len(calls), began, err, func() int { return b.locks(calls) })
 	switch {
 	case s.dropClosed(n, err):

@@ -10,6 +10,17 @@ import (
 // ReplyWait is the longest time limit for reading from, or writing to, a connection in one pipeline, whatever the client's options say.
 const ReplyWait = 5 * time.Second
 
+// Silence is how long a server may take to reply before that counts as an outage.
+const Silence = 500 * time.Millisecond
+
+// hasty returns the client bounded by Silence; nil: only a *redis.Client can be bounded.
+func hasty(client redis.UniversalClient) redis.UniversalClient {
+	if _, single := client.(*redis.Client); !single {
+		return nil
+	}
+	return bounded(client, Silence)
+}
+
 // bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. A client that is no
 // *redis.Client stays as it is. The user's timeouts may be long or off. Then a connection that has died silently would block its worker. In the
 // end all workers could hang although Redis serves again, and Close would wait for them.

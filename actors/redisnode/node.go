@@ -10,6 +10,7 @@ import (
 // Node is a server that decides about locks: the only one, or one master of a cluster.
 type Node struct {
 	Client redis.UniversalClient // sends to this node only
+	Hasty  redis.UniversalClient // as Client, but waits at most Silence for a reply; nil: it cannot be made
 	Alone  bool                  // the node decides about all keys
 	Clock  Clock
 	Errors *Errors
@@ -21,7 +22,7 @@ type Node struct {
 
 // NewNode makes a node for a client. The node waits at most replyWait for a reply.
 func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
-	return &Node{Client: bounded(client, replyWait), Errors: ErrorsOf(client)}
+	return &Node{Client: bounded(client, replyWait), Hasty: hasty(client), Errors: ErrorsOf(client)}
 }
 
 // Nodes knows which node decides about a key. Single and Cluster implement it.

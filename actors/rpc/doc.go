@@ -3,5 +3,6 @@
 // was withdrawn.
 //
 //	call.go    a call and its result
+//	offer.go   a goroutine that waits for an answer may send the call itself
 //	timing.go  how long a call may wait to be sent, and then for its answer
 package rpc

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -47,6 +48,8 @@ type Request struct {
 
 	Span     *trace.Span // nil: Trace does not follow this acquire
 	Attempts int         // calls to Redis for this acquire
+
+	Offer rpc.Offer // the goroutine that makes the request may send a call
 
 	Routed bool // the registry counts it as in flight until it has been handled
 

@@ -37,6 +37,47 @@ func TestFault_CancelAtEachInstantAroundTheGrant(t *testing.T) {
 	}
 }
 
+// A goroutine that sends its own call cannot leave Redis when its context is cancelled. If Redis is silent, it returns half a second after it has
+// sent the call. A context that ends by its deadline is never late, nor is one that is cancelled later in the outage.
+func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
+	t.Parallel()
+	const quick = 100 * time.Millisecond
+	contexts := map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"cancelled": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(quick, cancel)
+			return ctx, cancel
+		},
+		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, quick)
+		},
+	}
+	for what, within := range map[string]time.Duration{"cancelled": 510 * time.Millisecond, "deadline": quick + trip} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server, silent := miniredis.NewMiniRedis(), new(atomic.Bool)
+				t.Cleanup(server.Close)
+				rt := bubbleRuntimeOver(t, server, silent)
+				t.Cleanup(func() { silent.Store(false) }) // before Close
+				lock := rt.Lock("orders")
+				require.NoError(t, lock.Do(t.Context(), func(context.Context) error { return nil }))
+				silent.Store(true)
+				for _, limit := range []time.Duration{within, quick + trip} {
+					ctx, cancel := contexts[what](t.Context())
+					asked := time.Now()
+					_, err := lock.Acquire(ctx)
+					assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+					assert.ErrorIs(t, err, ctx.Err())
+					assert.GreaterOrEqual(t, time.Since(asked), quick)
+					assert.LessOrEqual(t, time.Since(asked), limit)
+					cancel()
+				}
+			})
+		})
+	}
+}
+
 func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	last := 8 * trip
 	if kind.Deaf { // its waiters only check now and then
@@ -54,7 +95,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	step := last / time.Duration(locktest.Scaled(1000, 50))
 	cancelled, granted, worst := 0, 0, time.Duration(0)
 	for at := time.Duration(0); at <= last; at += step {
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 450*time.Millisecond) // so soon that the goroutine does not send the call itself
 		lease, err := try(ctx, t, w, func() { time.AfterFunc(at, cancel) })
 		if err == nil {
 			granted++
@@ -89,11 +130,16 @@ func lastSeen(server *miniredis.Miniredis, key string) (seen time.Duration) {
 
 // bubbleRuntime returns a runtime in a bubble of testing/synctest. Its client has a slow connection to the server.
 func bubbleRuntime(t *testing.T, server *miniredis.Miniredis) *holdfast.Runtime {
+	return bubbleRuntimeOver(t, server, new(atomic.Bool))
+}
+
+// bubbleRuntimeOver makes a runtime whose connections lose what is sent while silent is set.
+func bubbleRuntimeOver(t *testing.T, server *miniredis.Miniredis, silent *atomic.Bool) *holdfast.Runtime {
 	client := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:6379", // never resolved: the dialer ignores it
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			conn, err := server.Dial()
-			return far(conn), err
+			return far(conn, silent), err
 		},
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
@@ -112,13 +158,14 @@ func bubbleRuntime(t *testing.T, server *miniredis.Miniredis) *holdfast.Runtime 
 type farConn struct {
 	net.Conn
 	isFar  atomic.Bool
+	silent *atomic.Bool // what is sent is lost
 	out    chan []byte
 	closed chan struct{}
 	once   sync.Once
 }
 
-func far(conn net.Conn) *farConn {
-	c := &farConn{Conn: conn, out: make(chan []byte, 100), closed: make(chan struct{})}
+func far(conn net.Conn, silent *atomic.Bool) *farConn {
+	c := &farConn{Conn: conn, silent: silent, out: make(chan []byte, 100), closed: make(chan struct{})}
 	go c.deliver()
 	return c
 }
@@ -128,7 +175,9 @@ func (c *farConn) deliver() {
 		select {
 		case b := <-c.out:
 			c.travel()
-			_, _ = c.Conn.Write(b)
+			if !c.silent.Load() {
+				_, _ = c.Conn.Write(b)
+			}
 		case <-c.closed:
 			return
 		}
