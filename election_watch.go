@@ -7,10 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast/actors/lease"
-	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -122,32 +119,13 @@ func (e *Election) untilClosed(ctx context.Context) (context.Context, context.Ca
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// ask calls a script. It returns when ctx ends or Redis does not answer in time, while go-redis may still wait for the answer.
+// ask calls a script. It returns when ctx ends or Redis does not answer in time.
 func (e *Election) ask(ctx context.Context, call scripts.Call) (any, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	late := time.NewTimer(e.rt.engine.Patience())
-	defer late.Stop()
-	type answer struct {
-		reply any
-		err   error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		reply, err := e.send(ctx, call)
-		answers <- answer{reply, err}
-	}()
-	select {
-	case a := <-answers:
-		if a.err != nil && ctx.Err() != nil {
-			return nil, whyEnded(ctx)
-		}
-		return a.reply, scripts.Explain(a.err)
-	case <-late.C:
-		return nil, e.rt.engine.NoAnswer(&e.lock.address)
-	case <-ctx.Done():
+	reply, err := e.rt.engine.Ask(ctx, &e.lock.address, call)
+	if err != nil && ctx.Err() != nil {
 		return nil, whyEnded(ctx)
 	}
+	return reply, err
 }
 
 // whyEnded returns the error for a context of untilClosed that has ended.
@@ -156,18 +134,4 @@ func whyEnded(ctx context.Context) error {
 		return ErrClosed
 	}
 	return ctx.Err()
-}
-
-func (e *Election) send(ctx context.Context, call scripts.Call) (any, error) {
-	reply, err := e.rt.client.Do(ctx, call.Sent()...).Result()
-	if redisnode.IsNoScript(err) {
-		if err := e.rt.client.ScriptLoad(ctx, call.Script.Source).Err(); err != nil {
-			return nil, err
-		}
-		reply, err = e.rt.client.Do(ctx, call.Sent()...).Result()
-	}
-	if errors.Is(err, redis.Nil) {
-		err = nil
-	}
-	return reply, err
 }

@@ -362,12 +362,6 @@ func (e *Engine) System() *actor.ActorSystem { return e.system }
 // Lease returns the length of the leases that the watchdog renews.
 func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 
-// Patience returns how long the engine waits for the result of a call to Redis.
-func (e *Engine) Patience() time.Duration { return e.policy.Patience }
-
-// NoAnswer returns the error for a lock's call that was not answered in time, with the last cause that is known.
-func (e *Engine) NoAnswer(a *lease.Address) error { return e.why(a.Raw) }
-
 // Now returns the present instant of the engine's clock.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 

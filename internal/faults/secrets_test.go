@@ -155,6 +155,7 @@ func (s *speech) provoke(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, 
 		func() error { _, err := lock.Inspect(ctx); return err },
 		func() error { _, err := lock.ForceRelease(ctx); return err },
 		func() error { _, err := rt.Semaphore(p.Name + "-s").Available(ctx); return err },
+		func() error { _, err := rt.Election(p.Name+"-e", holdfast.ElectionOptions{}).Leader(ctx); return err },
 	} {
 		calls.Go(func() { s.note(call()) })
 	}

@@ -1,0 +1,56 @@
+package actors
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Ask calls a script about a lock and returns its reply. The script must be one that may be executed several times: Ask repeats the call until
+// Redis has answered, Patience has passed, or ctx has ended.
+func (e *Engine) Ask(ctx context.Context, a *lease.Address, call scripts.Call) (any, error) {
+	late := e.clock.Now() + e.policy.Patience
+	for failures := 1; ; failures++ {
+		r, err := e.askOnce(ctx, a, call, late)
+		if err != nil {
+			return nil, err
+		}
+		pause := e.policy.Backoff(failures)
+		switch {
+		case r.Class == scripts.Done:
+			return r.Reply, nil
+		case r.Class == scripts.Rejected, e.clock.Now()+pause >= late:
+			return nil, scripts.Explain(r.Err)
+		}
+		over, timer := clock.After(e.clock, pause)
+		select {
+		case <-over:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (e *Engine) askOnce(ctx context.Context, a *lease.Address, call scripts.Call, late time.Duration) (*rpc.Result, error) {
+	now, answer := e.clock.Now(), make(answer, 1)
+	c := &rpc.Call{Call: call, Timing: rpc.Patient(now, min(rpc.Window(e.policy.Lease), late-now), late-now), From: answer}
+	e.registry.shardOf(a.Raw).lane.gateway.Submit(c)
+	select {
+	case r := <-answer:
+		return r, nil
+	case <-ctx.Done():
+		c.Withdraw()
+		return nil, ctx.Err()
+	}
+}
+
+// answer receives the result of one call, for a goroutine that waits for it.
+type answer chan *rpc.Result
+
+// Send takes the result. It does not block, because there is only one.
+func (a answer) Send(message any) { a <- message.(*rpc.Result) }
