@@ -128,9 +128,9 @@ func (s *State) invite() {
 
 // reportSlow reports the waiters that have waited for long.
 func (s *State) reportSlow(now time.Duration) {
-	for r := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r = s.queue.NextSlow(now, s.policy.SlowWait) {
+	for r, ahead := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r, ahead = s.queue.NextSlow(now, s.policy.SlowWait) {
 		s.emit(wait.Effect{Do: wait.DoReport, Request: r, Waiting: &protocol.Waiting{
-			Kind: r.Address.Kind.Name, Name: r.Address.Name, Waited: now - r.Came, Ahead: s.queue.Ahead(r),
+			Kind: r.Address.Kind.Name, Name: r.Address.Name, Waited: now - r.Came, Ahead: ahead,
 		}})
 	}
 }

@@ -467,9 +467,20 @@ func (s *State) busyError(now time.Duration, r *wait.Request) error {
 
 // reportSlow reports the waiters that have waited for SlowWait.
 func (s *State) reportSlow(now time.Duration) {
-	for r := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r = s.queue.NextSlow(now, s.policy.SlowWait) {
-		s.emit(s.slow(now, r, s.queue.Ahead(r)))
+	for r, ahead := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r, ahead = s.queue.NextSlow(now, s.policy.SlowWait) {
+		s.emit(s.slow(now, r, s.ahead()+ahead))
 	}
+}
+
+// ahead returns the number of requests that wait in the earlier members of a group.
+func (s *State) ahead() (n int) {
+	if s.member == nil {
+		return 0
+	}
+	for m := s.member.prev; m != nil; m = m.prev {
+		n += m.queue.Len
+	}
+	return n
 }
 
 // slow reports one waiter, with what is known of the lock's holder.

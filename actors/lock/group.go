@@ -309,8 +309,8 @@ func (h *Group) each(f func(s *State)) {
 // reportSlow reports the waiters that are not part of a member and have waited for SlowWait.
 func (h *Group) reportSlow(now time.Duration) {
 	limit := h.policy.SlowWait
-	for r := h.queue.NextSlow(now, limit); r != nil; r = h.queue.NextSlow(now, limit) {
-		h.effects = append(h.effects, h.known().slow(now, r, h.queue.Ahead(r)+h.crowd-h.queue.Len))
+	for r, ahead := h.queue.NextSlow(now, limit); r != nil; r, ahead = h.queue.NextSlow(now, limit) {
+		h.effects = append(h.effects, h.known().slow(now, r, ahead+h.crowd-h.queue.Len))
 	}
 	h.alarmAt = min(h.alarmAt, h.queue.SlowAt(limit))
 }

@@ -11,6 +11,7 @@ import (
 type Queue struct {
 	head, tail *Request
 	fresh      *Request // the first request that has not been reported for waiting long; nil: all have been
+	reported   int      // number of requests before fresh
 	Len        int
 	Owners     map[protocol.Owner]int // number of waiting requests of each explicit owner
 	Crowd      *int                   // number of requests in this queue and in the others that share the number; nil: only this queue counts
@@ -21,7 +22,7 @@ func (q *Queue) Front() *Request { return q.head }
 
 // Push appends r.
 func (q *Queue) Push(r *Request) {
-	r.Queue, r.prev, r.Next = q, q.tail, nil
+	r.Queue, r.prev, r.Next, r.passed = q, q.tail, nil, false
 	if q.tail == nil {
 		q.head = r
 	} else {
@@ -52,8 +53,11 @@ func (q *Queue) Remove(r *Request) bool {
 	if r.Queue != q {
 		return false
 	}
-	if q.fresh == r {
+	switch {
+	case q.fresh == r:
 		q.fresh = r.Next
+	case r.passed:
+		q.reported--
 	}
 	if r.prev == nil {
 		q.head = r.Next
@@ -75,31 +79,31 @@ func (q *Queue) Remove(r *Request) bool {
 	return true
 }
 
-// NextSlow returns a request that has waited for longer than limit and was not returned before; nil: there is none. limit 0: there is none.
-func (q *Queue) NextSlow(now, limit time.Duration) *Request {
+// NextSlow returns a request that has waited for longer than limit and was not returned before, and the number of requests before it in the queue;
+// nil: there is none. limit 0: there is none.
+func (q *Queue) NextSlow(now, limit time.Duration) (r *Request, ahead int) {
 	if q.SlowAt(limit) > now {
-		return nil
+		return nil, 0
 	}
-	r := q.fresh
-	r.Slow, q.fresh = true, r.Next
-	return r
+	r, ahead = q.fresh, q.reported
+	r.Slow = true
+	q.pass()
+	return r, ahead
+}
+
+// pass moves fresh on.
+func (q *Queue) pass() {
+	q.fresh.passed = true
+	q.fresh, q.reported = q.fresh.Next, q.reported+1
 }
 
 // SlowAt returns the instant at which NextSlow has something to return; clock.Never: it has nothing unless another request comes.
 func (q *Queue) SlowAt(limit time.Duration) time.Duration {
 	for q.fresh != nil && q.fresh.Slow { // the request was reported in another queue, before it came to this one
-		q.fresh = q.fresh.Next
+		q.pass()
 	}
 	if limit == 0 || q.fresh == nil {
 		return clock.Never
 	}
 	return q.fresh.Came + min(limit, clock.Never-q.fresh.Came) // a limit of centuries means never
-}
-
-// Ahead returns the number of requests that are in the queue before r.
-func (q *Queue) Ahead(r *Request) (n int) {
-	for r = r.prev; r != nil; r = r.prev {
-		n++
-	}
-	return n
 }

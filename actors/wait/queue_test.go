@@ -62,11 +62,60 @@ func TestQueue_ReportsSlowRequests(t *testing.T) {
 	r := &Request{Came: time.Second}
 	var q Queue
 	q.Push(r)
+	nextSlow := func(now, limit time.Duration) *Request {
+		slow, _ := q.NextSlow(now, limit)
+		return slow
+	}
 	for _, limit := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, 0} {
 		require.Equal(t, clock.Never, q.SlowAt(limit))
-		require.Nil(t, q.NextSlow(time.Hour, limit))
+		require.Nil(t, nextSlow(time.Hour, limit))
 	}
-	require.Nil(t, q.NextSlow(2*time.Second-1, time.Second))
-	require.Equal(t, r, q.NextSlow(2*time.Second, time.Second))
-	require.Nil(t, q.NextSlow(time.Hour, time.Second))
+	require.Nil(t, nextSlow(2*time.Second-1, time.Second))
+	require.Equal(t, r, nextSlow(2*time.Second, time.Second))
+	require.Nil(t, nextSlow(time.Hour, time.Second))
+}
+
+// A report counts the requests that are in the queue before the reported one, while requests join, leave, and change from one queue to the other.
+func TestQueue_CountsThoseBeforeASlowRequest(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	var queues [2]Queue
+	var all []*Request
+	for now := range time.Duration(10_000) {
+		q := &queues[random.IntN(len(queues))]
+		switch i := random.IntN(20); {
+		case i >= len(all):
+			all = append(all, &Request{Came: now})
+			q.Push(all[len(all)-1])
+		case random.IntN(2) == 0:
+			all[i].Queue.Remove(all[i])
+			all = slices.Delete(all, i, i+1)
+		default:
+			all[i].Queue.Remove(all[i])
+			q.Push(all[i])
+		}
+		if r, ahead := q.NextSlow(now, 10); r != nil {
+			want := 0
+			for before := q.Front(); before != r; before = before.Next {
+				want++
+			}
+			require.Equal(t, want, ahead, "seed %d", seed)
+		}
+	}
+}
+
+// All requests of a long queue may be reported at once, while others wait for the machine.
+func TestQueue_ReportsManySlowRequests(t *testing.T) {
+	t.Parallel()
+	const many = 1_000_000
+	var q Queue
+	for range many {
+		q.Push(&Request{})
+	}
+	for i := range many {
+		r, ahead := q.NextSlow(time.Second, time.Second)
+		require.NotNil(t, r)
+		require.Equal(t, i, ahead)
+	}
 }

@@ -61,6 +61,7 @@ type Request struct {
 	Next, prev *Request
 	Came       time.Duration // when the request came: earlier failures do not count for it
 	Slow       bool          // the request was reported for waiting long
+	passed     bool          // the request is one of those before Queue.fresh
 	Timer      clock.Timer   // ends the wait of an actor's bounded acquire
 }
 

@@ -107,6 +107,32 @@ func TestTrace_TellsOfAnAcquireAndARelease(t *testing.T) {
 	})
 }
 
+// Each waiter of a fair lock has a place of its own in Redis' queue. Those of the same process that are before it are counted.
+func TestTrace_CountsWhoIsAheadInAFairLock(t *testing.T) {
+	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
+		lease, err := rt.FairLock("orders").Acquire(t.Context())
+		require.NoError(t, err)
+		var waiters []*holdfast.Pending
+		for i := range 3 {
+			waiters = append(waiters, rt.FairLock("orders").AcquireAsync(context.WithValue(t.Context(), requestKey{}, i)))
+			synctest.Wait()
+		}
+		n.take()
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		assert.ElementsMatch(t, []string{
+			"waiting orders 1s holder=true local=true ahead=0 ctx=0", "waiting orders 1s holder=true local=true ahead=1 ctx=1",
+			"waiting orders 1s holder=true local=true ahead=2 ctx=2",
+		}, n.take())
+		for _, next := range waiters {
+			require.NoError(t, lease.Release(t.Context()))
+			lease, err = next.Lease()
+			require.NoError(t, err)
+		}
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
 // A slow wait is reported once, with the waiter's context. A lock that is handed on by a holder of the same process is reported as local.
 func TestTrace_TellsOfASlowWaitAndAHandOver(t *testing.T) {
 	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
