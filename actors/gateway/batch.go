@@ -283,6 +283,6 @@ func (s *Sender) recoverBatch(b *batch) {
 	b.lost = true
 	s.Events.Emit(protocol.ActorPanicked{Value: value, Stack: string(debug.Stack())})
 	for i := range b.calls {
-		s.post(b, i, rpc.Result{Class: scripts.Unknown, Err: fmt.Errorf("the Redis client panicked: %v", value), Sent: b.sent})
+		s.post(b, i, rpc.Result{Class: scripts.Unknown, Err: redisnode.Panicked(value), Sent: b.sent})
 	}
 }

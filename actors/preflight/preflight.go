@@ -182,7 +182,8 @@ func userOf(client redis.UniversalClient) string {
 }
 
 // ask sends one command, once. It uses a pipeline, as the gateways do, because hooks of the user's client may treat pipelines differently.
-func (c *check) ask(ctx context.Context, args ...any) (any, error) {
+func (c *check) ask(ctx context.Context, args ...any) (_ any, err error) {
+	defer redisnode.RecoverTo(&err)
 	cmd := redisnode.NewCommand(args...)
 	pipe := c.node.Client.Pipeline()
 	_ = pipe.Process(ctx, cmd)

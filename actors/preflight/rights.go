@@ -238,13 +238,16 @@ func (c *check) subscribe(ctx context.Context, channel string, sharded bool) (in
 }
 
 // listen subscribes to a channel. The error is the refusal of the server, or says why there is no answer.
-func (c *check) listen(ctx context.Context, channel string, sharded bool) (*redis.PubSub, error) {
-	subscribe := c.node.Client.Subscribe
+func (c *check) listen(ctx context.Context, channel string, sharded bool) (pubsub *redis.PubSub, err error) {
+	defer redisnode.RecoverTo(&err)
+	pubsub = c.node.Client.Subscribe(ctx) // no channel yet, so this sends nothing
+	subscribe := pubsub.Subscribe
 	if sharded {
-		subscribe = c.node.Client.SSubscribe
+		subscribe = pubsub.SSubscribe
 	}
-	pubsub := subscribe(ctx, channel)
-	_, err := pubsub.ReceiveTimeout(ctx, redisnode.ReplyWait)
+	if err = subscribe(ctx, channel); err == nil {
+		_, err = pubsub.ReceiveTimeout(ctx, redisnode.ReplyWait)
+	}
 	return pubsub, err
 }
 

@@ -173,6 +173,7 @@ func (l *link) pause(d time.Duration) bool {
 
 // connect makes a connection and reads from it until it breaks or the link is closed. It reports whether the server has replied at all.
 func (l *link) connect(try int) (worked bool) {
+	defer l.config.Events.RecoverIn("connection")
 	pubsub, err := l.dial(try)
 	if err != nil {
 		return false

@@ -63,6 +63,7 @@ func (l *link) listening(own string) (pubsub *redis.PubSub) {
 }
 
 func (l *link) publish(channel string) (receivers int64, err error) {
+	defer redisnode.RecoverTo(&err)
 	ctx, cancel := context.WithTimeout(l.ctx, redisnode.ReplyWait)
 	defer cancel()
 	command := redisnode.NewCommand("publish", channel, "0")

@@ -71,6 +71,7 @@ func (c *Cluster) list(ctx context.Context, start func(func())) ([]*redis.Client
 
 // askWho returns the masters from go-redis, which asks its nodes in turn.
 func (c *Cluster) askWho(ctx context.Context) (masters []*redis.Client, err error) {
+	defer RecoverTo(&err)
 	var mu sync.Mutex
 	err = c.client.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
 		mu.Lock()

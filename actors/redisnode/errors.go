@@ -114,6 +114,17 @@ func (c *Errors) ExplainWithHint(err error) error {
 	return err
 }
 
+// RecoverTo is deferred where the runtime calls go-redis on a goroutine of its own. It makes an error of a panic in the user's client: in a hook,
+// or in a function of its options.
+func RecoverTo(err *error) {
+	if value := recover(); value != nil {
+		*err = Panicked(value)
+	}
+}
+
+// Panicked returns the error for a panic in the user's client.
+func Panicked(value any) error { return fmt.Errorf("the Redis client panicked: %v", value) }
+
 // IsTimeout reports whether an error is a timeout.
 func IsTimeout(err error) bool {
 	var t interface{ Timeout() bool }

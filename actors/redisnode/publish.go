@@ -101,7 +101,8 @@ func isCluster(ctx context.Context, client redis.UniversalClient) (bool, error) 
 }
 
 // Hello returns the fields of the reply to HELLO.
-func Hello(ctx context.Context, client redis.UniversalClient) (map[any]any, error) {
+func Hello(ctx context.Context, client redis.UniversalClient) (_ map[any]any, err error) {
+	defer RecoverTo(&err)
 	command := NewCommand("hello")
 	_ = client.Process(ctx, command)
 	reply, err := command.Result()

@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,4 +234,53 @@ func TestFault_CheckOfHooks(t *testing.T) {
 			assert.Equal(t, "a hook of the client renames the keys of scripts, and not all in the same way", found.Findings[0].What)
 		})
 	}
+}
+
+// The functions that the user gives to go-redis run on each new connection. If one panics, that is reported, and the runtime tries again: for
+// scripts, for the connection that receives the messages of releases, and for the discovery of a cluster's masters.
+func TestFault_OnConnectThatPanics(t *testing.T) {
+	t.Parallel()
+	p := locktest.OwnPlace(t, locktest.Kinds[0])
+	var sick atomic.Bool
+	client := locktest.ClientWith(t, &redis.Options{Addr: p.Addr, OnConnect: func(context.Context, *redis.Conn) error {
+		if sick.Load() {
+			panic("of OnConnect")
+		}
+		return nil
+	}})
+	var events locktest.Recorder
+	rt := locktest.NewRuntime(t, client, holdfast.Options{OnEvent: events.Record})
+	locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt))) // makes a connection for scripts
+	held := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
+	sick.Store(true)
+	pending := p.Lock(rt).AcquireAsync(t.Context())
+	locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.ActorPanicked](&events)) > 0 })
+	_ = rt.Check(t.Context()) // it makes connections of its own
+	sick.Store(false)
+	p.WaitForListener(t)
+	locktest.Release(t, held)
+	lease, err := pending.Lease()
+	require.NoError(t, err)
+	locktest.Release(t, lease)
+}
+
+func TestFault_OnConnectThatPanicsOnACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0, locktest.Patience)
+	var sick atomic.Bool
+	sick.Store(true)
+	client := closed(t, redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: cluster.Addrs(), MaintNotificationsConfig: noMaintenance(), OnConnect: func(context.Context, *redis.Conn) error {
+			if sick.Load() {
+				panic("of OnConnect")
+			}
+			return nil
+		},
+	}))
+	rt := locktest.NewRuntime(t, client, holdfast.Options{})
+	_, err := rt.Lock("orders").TryAcquire(t.Context())
+	require.ErrorContains(t, err, "the Redis client panicked: of OnConnect")
+	require.ErrorContains(t, rt.Check(t.Context()), "the Redis client panicked: of OnConnect")
+	sick.Store(false)
+	locktest.Release(t, locktest.Acquire(t, rt.Lock("orders")))
 }
