@@ -445,6 +445,19 @@ func TestLook_ServerAway(t *testing.T) {
 	assert.ErrorContains(t, err, "holdfast: processes: ")
 }
 
+// A server that refuses the connection has not said that the key is free, or holds something else.
+func TestLook_WrongPassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "secret")
+	options := server.Options()
+	options.Password = "wrong"
+	client := locktest.ClientWith(t, options)
+	_, err := inspect.Look(t.Context(), client, "x")
+	assert.ErrorContains(t, err, "WRONGPASS")
+	_, err = inspect.Free(t.Context(), client, "x")
+	assert.ErrorContains(t, err, "WRONGPASS")
+}
+
 // The subscribers on a server that is down are unknown, but locks on the other servers must still be shown.
 func TestLook_WhileAnotherMasterIsDown(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -33,8 +34,9 @@ func (l *looker) send(ctx context.Context, fill func(p redis.Pipeliner), tolerat
 		fill(p)
 		return nil
 	})
-	if len(cmds) == 0 {
-		return err
+	failed := func(cmd redis.Cmder) bool { return cmd.Err() != nil }
+	if !slices.ContainsFunc(cmds, failed) {
+		return err // go-redis sets no command's error if the server refuses the connection, for example because of the password
 	}
 next:
 	for _, cmd := range cmds {
