@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
 // Election is a handle to the election with one name. The processes that call Run elect one leader at a time. Safe for concurrent
@@ -80,8 +81,8 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 // While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying. Only the first of several failures in a row is logged.
 //
 // A bad name or option, and a second Run of an Election that is already running, are ErrInvalid. When the keys hold something else, Run returns
-// ErrForeignKey. When the runtime is closed, Run returns ErrClosed after lead has returned. Runtime.Shutdown waits for a term in progress, so end ctx
-// first.
+// ErrForeignKey. When they are on another master of a cluster, and the client is for a single server, it returns the server's error. When the runtime
+// is closed, Run returns ErrClosed after lead has returned. Runtime.Shutdown waits for a term in progress, so end ctx first.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
 	if err := e.begin(lead == nil); err != nil {
 		return fmt.Errorf("holdfast: run for %s: %w", lease.Quoted(e.lock.Name()), err)
@@ -106,7 +107,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 			return nil
 		case running.Err() != nil:
 			return fmt.Errorf("holdfast: run for %s: %w", lease.Quoted(e.lock.Name()), ErrClosed)
-		case errors.Is(err, ErrClosed), errors.Is(err, ErrInvalid), errors.Is(err, ErrForeignKey) && !t.began:
+		case errors.Is(err, ErrClosed), errors.Is(err, ErrInvalid), hopeless(err) && !t.began:
 			return err
 		case t.began:
 			failed = false
@@ -115,6 +116,11 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 			pause(running, retryAfter/2+e.rt.engine.Jitter(retryAfter/2))
 		}
 	}
+}
+
+// hopeless reports whether a campaign that failed with this error would fail again: the keys hold something else, or are out of the client's reach.
+func hopeless(err error) bool {
+	return errors.Is(err, ErrForeignKey) || errors.Is(err, redisnode.ErrInCluster)
 }
 
 // retryAfter is the longest pause after a call to Redis that failed.

@@ -87,21 +87,25 @@ func (c *Errors) explainReply(err error) error {
 	if text := err.Error(); scriptPlace.MatchString(text) {
 		err = abridged{scriptPlace.ReplaceAllString(text, ""), err}
 	}
-	hint := ""
+	var hint error
 	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); code {
 	case "MOVED", "ASK":
-		if c.cluster {
-			break
+		if !c.cluster {
+			hint = ErrInCluster
 		}
-		hint = "the server is part of a cluster, the client is for a single server"
 	case "READONLY":
-		hint = "this is a replica, locks need its master"
+		hint = errReplica
 	}
-	if hint == "" {
+	if hint == nil {
 		return err
 	}
-	return fmt.Errorf("%w (%s)", err, hint)
+	return fmt.Errorf("%w (%w)", err, hint)
 }
+
+// ErrInCluster says that a client for a single server cannot reach the master of a key.
+var ErrInCluster = errors.New("the server is part of a cluster, the client is for a single server")
+
+var errReplica = errors.New("this is a replica, locks need its master")
 
 // ExplainWithHint explains an error as Explain does, and mentions Runtime.Check where that helps.
 func (c *Errors) ExplainWithHint(err error) error {

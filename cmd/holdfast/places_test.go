@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -147,6 +148,19 @@ func TestPlaces_Cluster(t *testing.T) {
 	addrs := redistest.SharedCluster(t).Addrs()
 	everywhere(t, "redis://"+strings.Join(addrs, ",")).use()
 	everywhere(t, "redis://"+addrs[0]+"?cluster=true").use()
+}
+
+// A key may be on another server than the one in the URL.
+func TestPlaces_OneServerOfACluster(t *testing.T) {
+	t.Parallel()
+	cluster, name := redistest.SharedCluster(t), redistest.Name(t)
+	owner := cluster.Owner(name).Addr()
+	other := cluster.Masters[slices.IndexFunc(cluster.Masters, func(s *redistest.Server) bool { return s.Addr() != owner })]
+	for _, args := range [][]string{{"exec", "--lease", "3s", name, "--", "true"}, {"lead", "--lease", "3s", name, "--", "true"}, {"show", name}, {"free", "--yes", name}} {
+		_, errs, code := ends(t, other.URL(), args...)
+		assert.Equal(t, 69, code, "%q", args)
+		assert.Regexp(t, `MOVED .* \(for a cluster, the URL needs \?cluster=true\)\n$`, errs, "%q", args)
+	}
 }
 
 func TestPlaces_Sentinel(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // parliament is the candidates of one election, and the tokens of the terms that they have had.
@@ -256,6 +257,21 @@ func TestElection_Invalid(t *testing.T) {
 		assert.False(t, e.IsLeader())
 	}
 	assert.ErrorIs(t, rt.Election("a", holdfast.ElectionOptions{}).Run(t.Context(), nil), holdfast.ErrInvalid)
+}
+
+// The client of a single server cannot reach the keys on another master of a cluster, now or later.
+func TestElection_OnAnotherMasterOfACluster(t *testing.T) {
+	t.Parallel()
+	cluster, name := redistest.SharedCluster(t), redistest.Name(t)
+	owner := cluster.Owner(name).Addr()
+	other := cluster.Masters[slices.IndexFunc(cluster.Masters, func(s *redistest.Server) bool { return s.Addr() != owner })]
+	rt := locktest.NewRuntime(t, locktest.ClientWith(t, other.Options()), holdfast.Options{Lease: 3 * time.Second})
+	err := rt.Election(name, holdfast.ElectionOptions{}).Run(t.Context(), func(context.Context, holdfast.Term) error {
+		assert.Fail(t, "it leads")
+		return nil
+	})
+	assert.ErrorContains(t, err, "MOVED")
+	assert.ErrorContains(t, err, "part of a cluster")
 }
 
 func TestElection_RunsOnce(t *testing.T) {

@@ -162,6 +162,9 @@ func (a *app) failed(err error) int {
 	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" && a.unnamed && a.redisURL == connect.Default {
 		reason += " (" + redisVariable + " is not set; this is the default server)"
 	}
+	if reply, ok := errors.AsType[redis.Error](err); ok && strings.HasPrefix(reply.Error(), "MOVED ") {
+		reason += " (for a cluster, the URL needs ?cluster=true)"
+	}
 	fmt.Fprintf(a.stderr, "holdfast: %s\n", reason)
 	switch {
 	case errors.Is(err, holdfast.ErrInvalid):
