@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/redis/go-redis/v9"
 
@@ -46,12 +47,11 @@ func checkCommand() *command {
 }
 
 func (a *app) check(ctx context.Context, client redis.UniversalClient, prefix string, only []holdfast.Kind) int {
-	a.quiet = true // the findings say it
-	var o holdfast.Options
+	o := holdfast.Options{Logger: slog.New(slog.DiscardHandler)} // the findings say it
 	if prefix != "" {
 		o.NameMapper = func(name string) string { return prefix + name }
 	}
-	rt, err := a.newRuntime(client, o)
+	rt, err := holdfast.New(client, o)
 	if err != nil {
 		return a.failed(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -43,6 +44,7 @@ type app struct {
 	unnamed        bool // redisVariable is empty or not set
 	json           bool
 	quiet          bool
+	warning        atomic.Pointer[string] // why the URL is probably wrong
 }
 
 // Main runs the command that the arguments name, and returns the exit code.
@@ -244,7 +246,11 @@ func (e ended) code() int {
 
 // client opens a client of Redis. If it returns nil, it has reported the error, and holdfast must end with the returned exit code.
 func (a *app) client(command string) (redis.UniversalClient, int) {
-	client, err := connect.Open(a.redisURL)
+	client, err := connect.Open(a.redisURL, func(text string) {
+		if a.warning.CompareAndSwap(nil, &text) {
+			a.say("%s", text)
+		}
+	})
 	if err != nil {
 		return nil, a.usage(command, err)
 	}

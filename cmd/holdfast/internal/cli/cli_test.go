@@ -19,14 +19,14 @@ func TestFailed_NamesTheDefaultServer(t *testing.T) {
 	t.Parallel()
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for name, c := range map[string]struct {
-		app  app
+		app  *app
 		err  error
 		want string
 	}{
-		"default":       {app{unnamed: true, redisURL: connect.Default}, dial, "holdfast: dial tcp: connect: connection refused (HOLDFAST_REDIS is not set; this is the default server)\n"},
-		"by --redis":    {app{unnamed: true, redisURL: "redis://other"}, dial, "holdfast: dial tcp: connect: connection refused\n"},
-		"by the system": {app{redisURL: connect.Default}, dial, "holdfast: dial tcp: connect: connection refused\n"},
-		"another error": {app{unnamed: true, redisURL: connect.Default}, errors.New("NOAUTH"), "holdfast: NOAUTH\n"},
+		"default":       {&app{unnamed: true, redisURL: connect.Default}, dial, "holdfast: dial tcp: connect: connection refused (HOLDFAST_REDIS is not set; this is the default server)\n"},
+		"by --redis":    {&app{unnamed: true, redisURL: "redis://other"}, dial, "holdfast: dial tcp: connect: connection refused\n"},
+		"by the system": {&app{redisURL: connect.Default}, dial, "holdfast: dial tcp: connect: connection refused\n"},
+		"another error": {&app{unnamed: true, redisURL: connect.Default}, errors.New("NOAUTH"), "holdfast: NOAUTH\n"},
 	} {
 		file := filepath.Join(t.TempDir(), "stderr")
 		stderr, err := os.Create(file)

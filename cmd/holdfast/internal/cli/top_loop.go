@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,6 +25,7 @@ func (a *app) top(ctx context.Context, client redis.UniversalClient, o topOption
 		a.say("the terminal: %v", err)
 		return exitSystem
 	}
+	a.quiet = true // the screen says it
 	fmt.Fprint(a.stdout, enterScreen)
 	leave := func() { fmt.Fprint(a.stdout, leaveScreen); restore() }
 	defer func() { leave() }()
@@ -55,6 +57,9 @@ func (a *app) top(ctx context.Context, client redis.UniversalClient, o topOption
 		case view.note = <-freed:
 			due = time.After(0)
 		case l := <-looks:
+			if warning := a.warning.Load(); warning != nil && errors.Is(l.err, context.DeadlineExceeded) {
+				l.err = errors.New(*warning)
+			}
 			view.see(l)
 			looking, due = false, time.After(o.pause(l))
 			if view.wants() != l.name {

@@ -37,7 +37,7 @@ func TestTop_NamesTheServer(t *testing.T) {
 		"redis://a:1,b:2":      "cluster at a:1",
 		"redis://a:1?master=m": "the Sentinels' master",
 	} {
-		client, err := connect.Open(url)
+		client, err := connect.Open(url, func(string) {})
 		require.NoError(t, err)
 		assert.Equal(t, want, connectedTo(client))
 		assert.NoError(t, client.Close())

@@ -2,6 +2,8 @@
 package connect
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -11,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -25,11 +28,14 @@ const Default = "redis://localhost:6379"
 // A URL begins with redis://, rediss:// (TLS) or unix://, and may have user:password@ in front of the host. Several hosts, separated by
 // commas, are a cluster, and so is one host with ?cluster=true. With ?master=NAME, the hosts are Sentinels. Further parameters are db, ca,
 // cert, key, server_name, skip_verify, sentinel_user, sentinel_password, and the timeouts and pool sizes of go-redis.
-func Open(text string) (redis.UniversalClient, error) {
+//
+// The client calls warn, also concurrently, when it finds that the URL is probably wrong, which the errors of go-redis do not say.
+func Open(text string, warn func(text string)) (redis.UniversalClient, error) {
 	t, err := parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("the URL of Redis: %w", err)
 	}
+	t.warn = warn
 	client, err := t.client()
 	if err != nil {
 		return nil, fmt.Errorf("the URL of Redis: %w", err)
@@ -43,6 +49,7 @@ type target struct {
 	hosts []string
 	own   map[string]string // the parameters in ours
 	doubt bool              // what follows the host may be the rest of a password
+	warn  func(text string)
 }
 
 // ours are the parameters that go-redis does not know.
@@ -182,7 +189,7 @@ func (t *target) universal(o *redis.Options, port string) *redis.UniversalOption
 		Addrs: t.addrs(port), MasterName: t.own["master"],
 		SentinelUsername: t.own["sentinel_user"], SentinelPassword: t.own["sentinel_password"],
 		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
-		ClientName: o.ClientName, MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
+		Dialer: o.Dialer, ClientName: o.ClientName, MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, MaxConcurrentDials: o.MaxConcurrentDials,
 		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
 		MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns, MaxActiveConns: o.MaxActiveConns,
@@ -228,5 +235,20 @@ func (t *target) secure(o *redis.Options) error {
 		}
 		o.TLSConfig.Certificates = []tls.Certificate{pair}
 	}
+	o.DialTimeout = cmp.Or(o.DialTimeout, 5*time.Second) // the default of go-redis
+	o.Dialer = t.doubting(redis.NewDialer(o))
 	return nil
+}
+
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// doubting reports TLS handshakes that have timed out: a Redis without TLS does not answer them, but waits for the end of a line.
+func (t *target) doubting(dial dialer) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err == context.DeadlineExceeded { //nolint:errorlint // If no connection was established in time, it is wrapped in a *net.OpError.
+			t.warn(fmt.Sprintf("the TLS handshake with %s did not finish: the server may speak plain Redis, which is redis:// instead of rediss://", addr))
+		}
+		return conn, err
+	}
 }

@@ -2,12 +2,20 @@ package connect
 
 import (
 	"reflect"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+func unwarned(string) {}
 
 func TestOpen_Forms(t *testing.T) {
 	t.Parallel()
@@ -23,7 +31,7 @@ func TestOpen_Forms(t *testing.T) {
 		"rediss://a,b?skip_verify=true":   "cluster",
 		"redis://[::1]:7000,[::2]":        "cluster",
 	} {
-		client, err := Open(url)
+		client, err := Open(url, unwarned)
 		require.NoError(t, err, url)
 		switch client := client.(type) {
 		case *redis.Client:
@@ -52,7 +60,7 @@ func TestOpen_ParametersOfGoRedis(t *testing.T) {
 	want, err := redis.ParseURL("rediss://host?" + parameters)
 	require.NoError(t, err)
 	for _, url := range []string{"rediss://host?", "rediss://a,b?", "rediss://a?cluster=true&", "rediss://a,b?master=m&"} {
-		client, err := Open(url + parameters)
+		client, err := Open(url+parameters, unwarned)
 		require.NoError(t, err, url)
 		var options any
 		switch client := client.(type) {
@@ -88,7 +96,7 @@ func TestOpen_ParametersThatDoNotApply(t *testing.T) {
 		"redis://a,b?server_name=x":               "server_name",
 		"redis://a,b?master=m&read_timeout=never": "read_timeout",
 	} {
-		_, err := Open(url)
+		_, err := Open(url, unwarned)
 		if assert.Error(t, err, url) {
 			assert.ErrorContains(t, err, parameter, url)
 			assert.NotContains(t, err.Error(), "secret", url)
@@ -105,9 +113,25 @@ func TestOpen_SaysWhatIsWrongWithoutPasswords(t *testing.T) {
 		"redis://u:secret\x7f@host", "unix://", "redis://:/secret=@host", "redis://u:9/secret=@host:1", "redis://u:9?secret=x@host",
 		"redis://u:9?db=secret@host", "redis://u:9#secret@host", "redis://:#secret@host",
 	} {
-		_, err := Open(url)
+		_, err := Open(url, unwarned)
 		if assert.Error(t, err, url) {
 			assert.NotContains(t, err.Error(), "secret", url)
 		}
+	}
+}
+
+// A Redis without TLS does not answer a handshake.
+func TestOpen_WarnsOfAServerWithoutTLS(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	for _, parameters := range []string{"", "&cluster=true", "&master=m"} {
+		var warning atomic.Pointer[string]
+		client, err := Open("rediss://"+server.Addr()+"?dial_timeout=100ms"+parameters, func(text string) { warning.Store(&text) })
+		require.NoError(t, err)
+		assert.Error(t, client.Ping(t.Context()).Err())
+		locktest.Await(t, "the warning", func() bool { return warning.Load() != nil })
+		assert.Contains(t, *warning.Load(), server.Addr())
+		assert.Contains(t, *warning.Load(), "plain Redis")
+		assert.NoError(t, client.Close())
 	}
 }
