@@ -231,21 +231,21 @@ func TestLead_LostBeforeTheEnd(t *testing.T) {
 	assert.Contains(t, leader.err.String(), "lost before the command ended")
 }
 
-func TestPage(t *testing.T) {
+// Whatever address the page listens on, a foreign site cannot read it by making its own name resolve to that address.
+func TestPage_AnswersUnderItsNamesOnly(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	read, write, err := os.Pipe()
-	require.NoError(t, err)
-	page := holdfastWith(t, server.URL(), func(c *exec.Cmd) { c.Stderr = write }, "page", "--listen", "localhost:0")
-	require.NoError(t, write.Close())
-	line, err := bufio.NewReader(read).ReadString('\n')
-	require.NoError(t, err)
-	url := regexp.MustCompile(`http://\S+`).FindString(line)
-	require.NotEmpty(t, url, line)
-	assert.Equal(t, http.StatusOK, statusOf(t, url, ""))
-	assert.Equal(t, http.StatusMisdirectedRequest, statusOf(t, url, "evil.example"), "a foreign name that resolves to this machine")
-	require.NoError(t, page.cmd.Process.Signal(syscall.SIGINT))
-	assert.Equal(t, 0, page.code())
+	for _, listen := range []string{"localhost:0", ":0"} {
+		page, url := servePage(t, redistest.Shared(t).URL(), "--listen", listen, "--host", "Ops.example,10.0.0.1", "--allow-free")
+		for host, want := range map[string]int{
+			"": http.StatusOK, "localhost": http.StatusOK, "localhost:7": http.StatusOK, "192.0.2.1": http.StatusOK, "[::1]:7": http.StatusOK,
+			"ops.example": http.StatusOK, "OPS.example:7": http.StatusOK,
+			"evil.example": http.StatusMisdirectedRequest, "127.0.0.1.evil.example": http.StatusMisdirectedRequest,
+		} {
+			assert.Equal(t, want, statusOf(t, url, host), "%s %s", listen, host)
+		}
+		require.NoError(t, page.cmd.Process.Signal(syscall.SIGINT))
+		assert.Equal(t, 0, page.code())
+	}
 }
 
 func statusOf(t *testing.T, url, host string) int {
@@ -258,6 +258,21 @@ func statusOf(t *testing.T, url, host string) int {
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	return response.StatusCode
+}
+
+// A command that prints no JSON refuses the flag, instead of printing text to a program.
+func TestJSON_IsRefusedWhereThereIsNone(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"page", "--json"}, {"--json", "exec", "x", "--", "true"}, {"lead", "--json", "x", "--", "true"}, {"completion", "bash", "--json"}} {
+		out, errs, code := ends(t, "", args...)
+		assert.Equal(t, 64, code, "%q", args)
+		assert.Contains(t, errs, "it prints no JSON", "%q", args)
+		assert.Empty(t, out, "%q", args)
+	}
+	out, _, _ := ends(t, "", "help", "page")
+	assert.NotContains(t, out, "--json")
+	out, _, _ = ends(t, "", "help", "ls")
+	assert.Contains(t, out, "--json")
 }
 
 func TestCompletion(t *testing.T) {

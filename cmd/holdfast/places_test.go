@@ -87,12 +87,12 @@ func (p place) page(url, name string) {
 }
 
 // servePage starts "holdfast page", and returns its address.
-func servePage(t *testing.T, url string) (server *invocation, address string) {
+func servePage(t *testing.T, url string, args ...string) (server *invocation, address string) {
 	t.Helper()
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = read.Close() })
-	server = holdfastWith(t, url, func(c *exec.Cmd) { c.Stderr = write }, "page", "--listen", "localhost:0")
+	server = holdfastWith(t, url, func(c *exec.Cmd) { c.Stderr = write }, append([]string{"page", "--listen", "localhost:0"}, args...)...)
 	require.NoError(t, write.Close())
 	line, err := bufio.NewReader(read).ReadString('\n')
 	require.NoError(t, err)

@@ -87,6 +87,7 @@ type command struct {
 	examples string
 	exits    string
 	runs     bool           // the command runs a program, which follows --
+	json     bool           // the command can print JSON
 	flags    func(f *flags) // nil: the command has only the global flags
 	run      func(*app, input) int
 }
@@ -134,6 +135,9 @@ func (a *app) run(c *command, args []string) int {
 			break
 		}
 		in.args, args = append(in.args, left[0]), left[1:]
+	}
+	if a.json && !c.json {
+		return a.usage(c.name, errors.New("it prints no JSON: leave out --json"))
 	}
 	return c.run(a, in)
 }

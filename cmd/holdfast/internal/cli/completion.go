@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -27,14 +28,14 @@ func completionCommand() *command {
 	}
 }
 
-// flagsOf returns the flags of a command, for completion.
+// flagsOf returns the flags of a command.
 func flagsOf(c *command) []flagDoc {
 	f := newFlags(c.name)
 	if c.flags != nil {
 		c.flags(f)
 	}
 	(&app{}).globals(f)
-	return f.docs
+	return slices.DeleteFunc(f.docs, func(d flagDoc) bool { return d.names[0] == "json" && !c.json })
 }
 
 func dashed(name string) string {

@@ -114,10 +114,13 @@ func (f *flags) kind(to *holdfast.Kind, about string, words ...string) {
 	})
 }
 
+// isSeparator reports whether a character separates the items of a list.
+func isSeparator(r rune) bool { return r == ',' || r == ' ' }
+
 func (f *flags) kindList(to *[]holdfast.Kind) {
 	f.doc("kinds", "KINDS", "kinds of locks, separated by commas: "+strings.Join(kindWords(), ", ")+"; default all", kindWords()...)
 	f.set.Func("kinds", "", func(s string) error {
-		for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' }) {
+		for _, word := range strings.FieldsFunc(s, isSeparator) {
 			kind, err := kindOf(word)
 			if err != nil {
 				return err

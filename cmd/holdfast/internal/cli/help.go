@@ -62,18 +62,13 @@ func helpCommand() *command {
 // help describes one command.
 func (a *app) help(c *command) int {
 	width := columnsOf(a.stdout, 100)
-	f := newFlags(c.name)
-	if c.flags != nil {
-		c.flags(f)
-	}
-	a.globals(f)
 	var b strings.Builder
 	fmt.Fprintf(&b, "holdfast %s - %s\n\nUsage: holdfast %s %s\n", c.name, c.does, c.name, c.args)
 	for _, paragraph := range strings.Split(c.about, "\n\n") {
 		b.WriteString("\n" + wrap(paragraph, width, "") + "\n")
 	}
 	b.WriteString("\nFlags:\n")
-	for _, d := range f.docs {
+	for _, d := range flagsOf(c) {
 		fmt.Fprintf(&b, "  %s\n%s\n", d.form(), wrap(d.about, width, "        "))
 	}
 	if c.exits != "" {

@@ -3,8 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,15 +18,16 @@ import (
 )
 
 func pageCommand() *command {
-	o, listen := web.Options{}, "localhost:7654"
+	o, listen, hosts := web.Options{}, "localhost:7654", ""
 	return &command{
 		name: "page", args: "[flags]",
 		does:     "serve a web page that shows the locks",
 		about:    `Serves a web page that shows the locks, their holders and their waiters, and updates itself. The page has no login: anyone who can reach the address can see the locks and, with --allow-free, free them. It uses plain HTTP. To serve the page behind the authentication of your own service, mount the handler of package web there.`,
 		exits:    "  0   ended by SIGINT or SIGTERM\n  64  the command line is wrong\n  69  the address cannot be used",
-		examples: "  holdfast page\n  holdfast page --listen :8080 --pattern 'orders:*'",
+		examples: "  holdfast page\n  holdfast page --listen :8080 --host ops.example.com --pattern 'orders:*'",
 		flags: func(f *flags) {
 			f.text(&listen, "listen", "ADDR", "the address to listen on; default localhost:7654")
+			f.text(&hosts, "host", "NAMES", "names under which browsers may reach the page, separated by commas; without it only localhost, the name in --listen, and IP addresses")
 			f.text(&o.Pattern, "pattern", "PATTERN", "which locks are listed, as in the command KEYS of Redis; default all")
 			f.flag(&o.AllowFree, "allow-free", "let viewers free locks by force, after a confirmation")
 		},
@@ -29,9 +35,11 @@ func pageCommand() *command {
 			if len(in.args) > 0 {
 				return a.usage("page", errors.New("it takes no arguments"))
 			}
+			listened, _, _ := net.SplitHostPort(listen)
+			names := strings.FieldsFunc(strings.ToLower("localhost,"+listened+","+hosts), isSeparator)
 			code := exitUsage
 			opened := a.withClient("page", func(ctx context.Context, client redis.UniversalClient) int {
-				code = a.page(ctx, client, o, listen)
+				code = a.page(ctx, client, o, listen, names)
 				return code
 			})
 			if opened == exitUsage {
@@ -42,17 +50,13 @@ func pageCommand() *command {
 	}
 }
 
-func (a *app) page(ctx context.Context, client redis.UniversalClient, o web.Options, listen string) int {
+func (a *app) page(ctx context.Context, client redis.UniversalClient, o web.Options, listen string, names []string) int {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return a.failed(err)
 	}
-	handler := web.Handler(client, o)
-	if addr, ok := listener.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() {
-		handler = onlyLocal(handler)
-	}
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second,
+		Handler: onlyFor(names, web.Handler(client, o)), ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx }, // the streams end when ctx does
 	}
 	ended := make(chan error, 1)
@@ -71,16 +75,13 @@ func (a *app) page(ctx context.Context, client redis.UniversalClient, o web.Opti
 	return exitOK
 }
 
-// onlyLocal refuses requests whose Host is not this machine. Otherwise a foreign site could make its own name resolve to this address, and
-// read the page.
-func onlyLocal(next http.Handler) http.Handler {
+// onlyFor refuses requests whose Host is neither an address nor one of the given names. Otherwise a foreign site could make its own name resolve
+// to this address, and a browser would let it read the page and free locks.
+func onlyFor(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "this page is for localhost", http.StatusMisdirectedRequest)
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if _, err := netip.ParseAddr(host); err != nil && !slices.Contains(names, strings.ToLower(host)) {
+			http.Error(w, fmt.Sprintf("This page is not served under the name %q. Start it with --host to allow that.", host), http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
