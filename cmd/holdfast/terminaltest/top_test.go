@@ -130,6 +130,30 @@ func TestTop_Keys(t *testing.T) {
 	x.isAsBefore(before)
 }
 
+// The page of a lock scrolls if it is longer than the screen.
+func TestTop_LongPageOfALock(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Start(t), open(t, 100, 10)
+	client := server.Client(t)
+	require.NoError(t, client.HSet(t.Context(), "orders", "mode", "read").Err())
+	for i := range 30 {
+		require.NoError(t, client.HSet(t.Context(), "orders", fmt.Sprintf("01234567-89ab-4cde-8f01-23456789ab%02d:1", i), 1).Err())
+	}
+	x.run(server.URL(), binary, "top")
+	x.shows("> orders")
+	x.types(enter)
+	x.shows("held by   01234567-89ab-4cde-8f01-23456789ab00:1", "↑↓ scroll")
+	x.types("G")
+	x.shows("waiting   0")
+	x.hides("name ")
+	x.types(up)
+	x.hides("waiting   0")
+	x.types(down + "j")
+	x.shows("waiting   0")
+	x.types("g")
+	x.shows("name      orders", "mode      read")
+}
+
 // While the page of a lock is open, top looks at it again and again, and notices a renewal.
 func TestTop_SeesARenewal(t *testing.T) {
 	t.Parallel()

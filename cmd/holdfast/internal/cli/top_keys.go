@@ -46,6 +46,10 @@ func (v *topView) press(k key) topAction {
 }
 
 func (v *topView) pressInLock(k key) topAction {
+	if by, moves := v.moves(k); moves {
+		v.line += by
+		return topNothing
+	}
 	if k != keyEscape && k != keyEnter && k != keyBackspace {
 		return topNothing
 	}
@@ -53,20 +57,31 @@ func (v *topView) pressInLock(k key) topAction {
 	return topLook
 }
 
-func (v *topView) pressInList(k key) topAction {
+// moves returns by how many rows a key moves.
+func (v *topView) moves(k key) (by int, moves bool) {
 	switch k {
 	case keyUp, "k":
-		v.move(-1)
+		return -1, true
 	case keyDown, "j":
-		v.move(1)
+		return 1, true
 	case keyPageUp:
-		v.move(-v.page)
+		return -v.page, true
 	case keyPageDown:
-		v.move(v.page)
+		return v.page, true
 	case keyHome, "g":
-		v.move(math.MinInt / 2)
+		return math.MinInt / 2, true
 	case keyEnd, "G":
-		v.move(math.MaxInt / 2)
+		return math.MaxInt / 2, true
+	}
+	return 0, false
+}
+
+func (v *topView) pressInList(k key) topAction {
+	if by, moves := v.moves(k); moves {
+		v.move(by)
+		return topNothing
+	}
+	switch k {
 	case keyEnter:
 		return v.openSelected()
 	case "/":
@@ -86,6 +101,7 @@ func (v *topView) openSelected() topAction {
 		return topNothing
 	}
 	v.open, v.one, v.oneAt, v.since, v.renewed = true, rows[i], v.last.at, time.Now(), time.Time{}
+	v.line = 0
 	return topLook
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ func (v *topView) screen(columns, rows int, p painter) []string {
 	case v.help:
 		lines = topHelp(p)
 	case v.open:
-		lines = v.lockLines(columns, p)
+		lines = v.scroll(v.lockLines(columns, p), body)
 	default:
 		lines = v.listLines(columns, body, p)
 	}
@@ -132,6 +133,13 @@ func (v *topView) lockLines(columns int, p painter) []string {
 	return lines
 }
 
+// scroll returns the lines of a lock's page that are shown.
+func (v *topView) scroll(lines []string, body int) []string {
+	v.page, v.long = body, len(lines) > body
+	v.line = min(max(v.line, 0), max(0, len(lines)-body))
+	return lines[v.line:]
+}
+
 // fold breaks a list at its commas into lines that fit.
 func fold(list string, columns int) []string {
 	var lines []string
@@ -175,6 +183,9 @@ func (v *topView) foot(columns int, p painter) string {
 		keys = []string{"any key: back"}
 	case v.open:
 		keys = []string{"q quit", "Esc back", "p pause", "f free", "? help"}
+		if v.long {
+			keys = slices.Insert(keys, 2, "↑↓ scroll")
+		}
 	case v.typing:
 		keys = []string{"Enter keep", "Esc all locks"}
 	}
@@ -190,7 +201,7 @@ func topHelp(p painter) []string {
 	lines := []string{""}
 	for _, k := range [][2]string{
 		{"↑ ↓ j k", "select a lock; also page up, page down, home, end"},
-		{"Enter", "show the selected lock alone; Esc goes back"},
+		{"Enter", "show the selected lock alone; the keys above scroll, Esc goes back"},
 		{"/", "show only locks whose name, kind, holder or process contains a text; Esc shows all"},
 		{"s", "sort by waiters, time to live, name"},
 		{"f", "free the selected lock by force, after asking"},

@@ -36,6 +36,8 @@ type topView struct {
 	oneAt   time.Time // when the entry in one was read
 	since   time.Time // when the page was opened
 	renewed time.Time // when a renewal was last seen
+	line    int       // the first line of the page that is shown
+	long    bool      // the page is longer than the screen
 }
 
 func newTopView(o topOptions, server string) *topView {
