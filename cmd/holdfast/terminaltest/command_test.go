@@ -97,13 +97,67 @@ func TestExec_CommandReadsFromTheTerminal(t *testing.T) {
 	assert.Equal(t, 0, x.code())
 }
 
+// shell runs an interactive shell in the terminal.
+func (x *terminal) shell(url string) {
+	x.t.Helper()
+	x.run(url, "env", "PS1=ready> ", "bash", "--norc", "--noprofile", "-i")
+	x.shows("ready>")
+}
+
+// Another program of a pipeline may use the terminal while the command runs, as a pager does.
+func TestExec_LeavesTheTerminalToItsPipeline(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Shared(t), open(t, 100, 24)
+	x.shell(server.URL())
+	x.types(binary + " exec " + redistest.Name(t) + ` -- sh -c 'echo line; exec sleep 1000' | sh -c 'read line; echo na""me?; read word </dev/tty; echo "go""t $line $word"'` + "\r")
+	x.shows("name?")
+	x.types("Ada\r")
+	x.shows("got line Ada")
+	x.types(ctrlC)
+	x.types("exit 7\r")
+	assert.Equal(t, 7, x.code())
+}
+
+// The command gets the terminal once it needs it, although its standard input is a pipe.
+func TestExec_CommandInAPipelineReadsFromTheTerminal(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Shared(t), open(t, 100, 24)
+	x.shell(server.URL())
+	x.types("echo piped | " + binary + " exec " + redistest.Name(t) + ` -- sh -c 'cat; echo na""me?; read name </dev/tty; echo "hel""lo $name"'` + "\r")
+	x.shows("name?")
+	x.types("Ada\r")
+	x.shows("hello Ada")
+	x.types("exit 7\r")
+	assert.Equal(t, 7, x.code())
+}
+
+// A command in the background that needs the terminal gets it after fg, and can be ended before that.
+func TestExec_InTheBackground(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Shared(t), open(t, 100, 24)
+	x.shell(server.URL())
+	begin := func() {
+		x.types("clear; " + binary + " exec " + redistest.Name(t) + ` -- sh -c 'echo na""me?; read name; echo "hel""lo $name"' &` + "\r")
+		x.shows("name?")
+	}
+	begin()
+	x.types("clear; kill %1; wait\r")
+	x.shows("Exit 143")
+	begin()
+	x.types("clear; fg\r")
+	x.shows("sh -c")
+	x.types("Ada\r")
+	x.shows("hello Ada")
+	x.types("exit 7\r")
+	assert.Equal(t, 7, x.code())
+}
+
 // Ctrl-Z stops the command and holdfast; fg continues both, under the same lock.
 func TestExec_Suspends(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Shared(t), open(t, 100, 24)
 	name := redistest.Name(t)
-	x.run(server.URL(), "env", "PS1=ready> ", "bash", "--norc", "--noprofile", "-i")
-	x.shows("ready>")
+	x.shell(server.URL())
 	x.types(binary + " exec " + name + ` -- sh -c 'echo ru""ns; read word; echo "go""t $word"'` + "\r")
 	x.shows("runs")
 	x.types(ctrlZ)

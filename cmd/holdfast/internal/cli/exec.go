@@ -40,7 +40,7 @@ func execCommand() *command {
 
 While COMMAND runs, holdfast renews the lease of the lock. If renewals fail, COMMAND is killed before anyone else can acquire the lock: its process group gets SIGTERM --grace before the lease ends, and SIGKILL before the lease ends. After a loss that cannot be predicted (the lock was freed by force, its key was deleted), COMMAND gets SIGTERM within a third of the lease, and SIGKILL after --grace. If holdfast itself is stopped or killed, a second process, the guardian, kills COMMAND in time.
 
-COMMAND runs in a process group of its own, which is in the foreground of the terminal if holdfast was. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the group. Before the lock is held, the first four end the wait. Ctrl-Z stops holdfast and COMMAND; if they are not continued in time, COMMAND is killed.
+COMMAND runs in a process group of its own, which is in the foreground of the terminal if holdfast was; in a pipeline, only once COMMAND needs the terminal. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the group. Before the lock is held, the first four end the wait. Ctrl-Z stops holdfast and COMMAND; if they are not continued in time, COMMAND is killed.
 
 Processes of the group that COMMAND leaves behind have --grace to end before they get SIGTERM, and as long again before SIGKILL. Only then is the lock released. On Linux this also applies to processes that have left the group but not the session (timeout, jobs of a shell). Daemons, which have a session of their own, are not reached. As process 1 of a container, holdfast also collects orphans.
 

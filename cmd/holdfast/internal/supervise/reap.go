@@ -30,9 +30,11 @@ func (r *run) reap() {
 
 func (r *run) changed(status syscall.WaitStatus) {
 	switch {
+	case status.Stopped() && r.tty.given:
+		r.pause()
 	case status.Stopped():
-		if r.tty.given {
-			r.pause()
+		if s := status.StopSignal(); s == syscall.SIGTTIN || s == syscall.SIGTTOU {
+			r.tty.wanted, r.waits = true, true
 		}
 	case status.Signaled():
 		// If this process was stopped past the deadline, the guardian has killed the command. This process may find the dead command before it

@@ -37,9 +37,13 @@ func Ends(s os.Signal) bool {
 	return false
 }
 
-// pass passes a signal on to the group. Only SIGTERM and SIGHUP also reach strays. A terminal, too, sends SIGINT and SIGQUIT only to the group.
+// pass passes a signal on to the group. Only SIGTERM and SIGHUP also reach strays. A terminal, too, sends SIGINT and SIGQUIT only to the group. A
+// command that is stopped until it gets the terminal would not get the signal.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)
+	if r.waits {
+		r.signal(syscall.SIGCONT)
+	}
 	if s == syscall.SIGTERM || s == syscall.SIGHUP {
 		r.signalStrays(s, false)
 	}

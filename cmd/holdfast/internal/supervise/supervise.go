@@ -102,6 +102,7 @@ type run struct {
 
 	pid      int  // process ID of the command
 	ended    bool // the command has ended, although processes of its group may be left
+	waits    bool // the command is stopped until it is in the foreground
 	guarded  bool // the guardian has not ended
 	result   Result
 	deadline time.Duration // when the command gets SIGKILL at the latest: margin before the local deadline of the lease
@@ -114,7 +115,7 @@ type run struct {
 
 func (r *run) start() (err error) {
 	sys := &syscall.SysProcAttr{Setpgid: true, Pgid: r.guard.PID}
-	if r.tty.ours() {
+	if r.tty.wanted && r.tty.ours() {
 		sys.Foreground, sys.Ctty = true, r.tty.fd
 	}
 	dieWithParent(sys)
@@ -217,6 +218,9 @@ func (r *run) decide() time.Duration {
 	if r.ended {
 		r.leftBehind(now)
 	}
+	if r.waits {
+		r.foreground()
+	}
 	if r.killAt != 0 && now >= min(r.killAt, r.deadline) {
 		r.kill(now)
 	}
@@ -230,6 +234,14 @@ func (r *run) decide() time.Duration {
 		}
 	}
 	return next
+}
+
+// foreground continues a command that needs the terminal, as soon as this process can give it.
+func (r *run) foreground() {
+	if r.tty.give(r.guard.PID); r.tty.given {
+		r.waits = false
+		r.signal(syscall.SIGCONT)
+	}
 }
 
 // stop asks the group to end because the lease has ended or is about to end.

@@ -8,16 +8,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tty is the terminal at standard input. The process group in the foreground may read from it, and gets the signals that its keys send.
+// tty is the controlling terminal. The process group in the foreground may read from it, and gets the signals that its keys send.
 type tty struct {
-	fd    int
-	is    bool // standard input is the controlling terminal
-	given bool // the command's group is in the foreground
+	fd     int
+	is     bool // there is one
+	wanted bool // the command's group is to be in the foreground whenever this process is
+	given  bool // the command's group is in the foreground
 }
 
+// terminal returns the controlling terminal. If standard input or output is something else, this process may be part of a pipeline, whose other
+// programs may use the terminal, as a pager does. Then the command gets the foreground only once it has been stopped because it needs it.
 func terminal() tty {
-	_, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
-	return tty{fd: 0, is: err == nil}
+	for _, open := range []func() (int, error){
+		func() (int, error) { return 0, nil },
+		func() (int, error) { return unix.Open("/dev/tty", unix.O_RDWR|unix.O_CLOEXEC, 0) },
+	} {
+		fd, err := open()
+		if err == nil && isControlling(fd) {
+			return tty{fd: fd, is: true, wanted: fd == 0 && isControlling(1)}
+		}
+	}
+	return tty{}
+}
+
+func isControlling(fd int) bool {
+	_, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil
 }
 
 // ours reports whether this process is in the foreground, and sets given accordingly.
@@ -43,9 +59,9 @@ func (t *tty) nameGroup() {
 	}
 }
 
-// give puts the group of the command into the foreground, if this process is there.
+// give puts the group of the command into the foreground, if the command wants it and this process is there.
 func (t *tty) give(group int) {
-	if t.ours() {
+	if t.wanted && t.ours() {
 		t.set(group)
 	}
 }
