@@ -35,9 +35,9 @@ func TestExec_ExitCodes(t *testing.T) {
 		{[]string{"exec", name, "--", "sh", "-c", "kill -KILL $$"}, 128 + 9},
 		{[]string{"exec", name, "--", "sh", "-c", "kill -TERM $$"}, 128 + 15},
 		{[]string{"exec", name, "--", "/no/such/command"}, 127},
-		{[]string{"exec", name, "--", "no-such-command"}, 127},
+		{[]string{"exec", "-q", name, "--", "no-such-command"}, 127},
 		{[]string{"exec", name, "--", "/etc/passwd"}, 126},
-		{[]string{"exec", name, "--", "/tmp"}, 126},
+		{[]string{"exec", "-q", name, "--", "/tmp"}, 126},
 		{[]string{"exec", name, "--", ""}, 127},
 		{[]string{"exec", name}, 64},
 		{[]string{"exec", name, "true"}, 64},
@@ -63,7 +63,7 @@ func TestExec_ExitCodes(t *testing.T) {
 	} {
 		_, err, code := ends(t, server.URL(), c.args...)
 		assert.Equal(t, c.want, code, "%q: %s", c.args, err)
-		if c.want == 64 {
+		if c.want >= 64 && c.want < 128 {
 			assert.NotEmpty(t, err, "%q", c.args)
 		}
 	}

@@ -145,9 +145,12 @@ func (a *app) run(c *command, args []string) int {
 // say writes a message for the user to standard error, unless the command is quiet.
 func (a *app) say(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, "holdfast: "+format+"\n", args...)
+		a.complain(fmt.Sprintf(format, args...))
 	}
 }
+
+// complain writes an error to standard error.
+func (a *app) complain(text string) { fmt.Fprintf(a.stderr, "holdfast: %s\n", text) }
 
 // usage reports a wrong invocation.
 func (a *app) usage(command string, err error) int {
@@ -171,7 +174,7 @@ func (a *app) failed(err error) int {
 	if reply, ok := errors.AsType[redis.Error](err); ok && strings.HasPrefix(reply.Error(), "MOVED ") {
 		reason += " (for a cluster, the URL needs ?cluster=true)"
 	}
-	fmt.Fprintf(a.stderr, "holdfast: %s\n", reason)
+	a.complain(reason)
 	switch {
 	case errors.Is(err, holdfast.ErrInvalid):
 		return exitUsage
@@ -191,7 +194,7 @@ func (a *app) write(text string) int {
 
 // unwritten reports that the output could not be written completely.
 func (a *app) unwritten(err error) int {
-	fmt.Fprintf(a.stderr, "holdfast: %v\n", err)
+	a.complain(err.Error())
 	return exitNo
 }
 

@@ -124,7 +124,7 @@ func newHolding(in input, lease, grace, longest time.Duration) (*holding, error)
 // refuse reports the error of newHolding.
 func (a *app) refuse(command string, err error) int {
 	if failed, ok := errors.AsType[*supervise.NotStarted](err); ok {
-		a.say("%s", text.Message(err.Error()))
+		a.complain(text.Message(err.Error()))
 		return failed.Code
 	}
 	return a.usage(command, err)
@@ -208,7 +208,7 @@ func (a *app) code(result supervise.Result, lost error) int {
 
 // notRun reports why a command did not run.
 func (a *app) notRun(err error) int {
-	a.say("%s", text.Message(err.Error()))
+	a.complain(text.Message(err.Error()))
 	if failed, ok := errors.AsType[*supervise.NotStarted](err); ok {
 		return failed.Code
 	}
