@@ -199,11 +199,12 @@ func TestLead_RunsAgainInEachTerm(t *testing.T) {
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
 	leader := holdfastWith(t, server.URL(), func(c *exec.Cmd) { c.Stdout = write },
-		"lead", name, "--lease", "1s", "--grace", "200ms", "--", "sh", "-c", `echo $HOLDFAST_TOKEN; exec sleep 1000`)
+		"lead", name, "--lease", "1s", "--grace", "200ms", "--value", "here", "--", "sh", "-c", `echo $HOLDFAST_TOKEN; exec sleep 1000`)
 	require.NoError(t, write.Close())
 	tokens := bufio.NewReader(read)
 	first, err := tokens.ReadString('\n')
 	require.NoError(t, err)
+	assert.Equal(t, "here", client.HGet(t.Context(), "holdfast_leader:{"+name+"}", "value").Val(), "as the help says")
 	require.NoError(t, client.Del(t.Context(), name).Err())
 	second, err := tokens.ReadString('\n')
 	require.NoError(t, err)

@@ -42,7 +42,7 @@ The environment of COMMAND has HOLDFAST_NAME, the name of the election; HOLDFAST
 
   # tell others where the leader is
   holdfast lead --value "http://$HOSTNAME:8080" api -- ./api
-  holdfast show api`,
+  redis-cli HGET "holdfast_leader:{api}" value`,
 		flags: func(f *flags) {
 			f.duration(&o.lease, "lease", "how long after a crash another process can lead, 50ms to 24h; default 30s; the lease is renewed every third of this time")
 			f.duration(&o.grace, "grace", "time from SIGTERM to SIGKILL; default 5s, or a third of the lease if that is less")
