@@ -247,7 +247,7 @@ func (t *target) doubting(dial dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err == context.DeadlineExceeded { //nolint:errorlint // If no connection was established in time, it is wrapped in a *net.OpError.
-			t.warn(fmt.Sprintf("the TLS handshake with %s did not finish: the server may speak plain Redis, which is redis:// instead of rediss://", addr))
+			t.warn(fmt.Sprintf("the TLS handshake with %s did not finish: it may speak plain Redis (redis://)", addr))
 		}
 		return conn, err
 	}
