@@ -131,8 +131,11 @@ func TestPlaces_TLS(t *testing.T) {
 	_, errs, code := ends(t, "rediss://"+server.Addr(), "exec", "x", "--", "true")
 	assert.Equal(t, 69, code)
 	assert.Contains(t, errs, "certificate", "the authority is not trusted")
-	_, _, code = ends(t, "redis://"+server.Addr(), "exec", "x", "--", "true")
-	assert.Equal(t, 69, code)
+	for _, args := range [][]string{{"exec", "x", "--", "true"}, {"show", "x"}, {"ls"}} {
+		_, errs, code = ends(t, "redis://"+server.Addr(), args...)
+		assert.Equal(t, 69, code, "%q", args)
+		assert.Contains(t, errs, "a server with TLS needs rediss://", "%q", args)
+	}
 }
 
 func TestPlaces_TLSCluster(t *testing.T) {

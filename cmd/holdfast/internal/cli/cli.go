@@ -167,14 +167,7 @@ func (a *app) usage(command string, err error) int {
 
 // failed reports an error of Redis or of the library, and returns the matching exit code.
 func (a *app) failed(err error) int {
-	reason := text.Message(strings.TrimPrefix(err.Error(), "holdfast: "))
-	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" && a.unnamed && a.redisURL == connect.Default {
-		reason += " (" + redisVariable + " is not set; this is the default server)"
-	}
-	if reply, ok := errors.AsType[redis.Error](err); ok && strings.HasPrefix(reply.Error(), "MOVED ") {
-		reason += " (for a cluster, the URL needs ?cluster=true)"
-	}
-	a.complain(reason)
+	a.complain(text.Message(strings.TrimPrefix(err.Error(), "holdfast: ")) + a.hint(err))
 	switch {
 	case errors.Is(err, holdfast.ErrInvalid):
 		return exitUsage
@@ -182,6 +175,21 @@ func (a *app) failed(err error) int {
 		return exitNotAcquired
 	}
 	return exitRedis
+}
+
+// hint says what may be wrong with the URL of Redis if an error looks like that; otherwise it returns "".
+func (a *app) hint(err error) string {
+	network, _ := errors.AsType[*net.OpError](err)
+	reply, _ := errors.AsType[redis.Error](err)
+	switch {
+	case network != nil && network.Op == "dial" && a.unnamed && a.redisURL == connect.Default:
+		return " (" + redisVariable + " is not set; this is the default server)"
+	case reply != nil && strings.HasPrefix(reply.Error(), "MOVED "):
+		return " (for a cluster, the URL needs ?cluster=true)"
+	case errors.Is(err, io.EOF) && strings.HasPrefix(a.redisURL, "redis://"):
+		return " (a server with TLS needs rediss://)"
+	}
+	return ""
 }
 
 // write writes the output of a command.
