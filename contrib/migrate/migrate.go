@@ -8,10 +8,12 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,8 +32,12 @@ const defaultWait = 10 * time.Second
 // time golang-migrate gives up on a Lock that still waits, and nobody would release a lock acquired later. A lock that cannot be acquired within wait
 // gives database.ErrLocked.
 //
-// A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no further one begins: SetVersion before a
-// migration, and Run, then return the lease's error (holdfast.ErrLeaseLost or ErrClosed).
+// A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no further one begins: SetVersion, Run and Drop
+// ask Redis whether the lock is still held, and return holdfast.ErrLeaseLost or ErrClosed if it is not. SetVersion after a migration writes the
+// version first.
+//
+// Unlock returns only errors of d, because a Migrate whose Unlock has failed stays locked for ever. If Redis does not confirm the release, the lock
+// becomes free when its lease expires.
 //
 // Close also releases a lock that could not be unlocked, for example because the connection to the database was broken.
 //
@@ -73,20 +79,20 @@ func (d *driver) Lock() error {
 	return nil
 }
 
-// Unlock releases the driver's own lock, then the one in Redis.
+// Unlock releases the driver's own lock, then the one in Redis. An error of the release is no reason to stay locked. If the lock was lost while a
+// migration ran, SetVersion has said so.
 func (d *driver) Unlock() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lease == nil {
 		return database.ErrNotLocked
 	}
-	err := d.Driver.Unlock()
-	if err != nil {
+	if err := d.Driver.Unlock(); err != nil {
 		return err // still locked, as golang-migrate sees it
 	}
-	lease := d.lease
+	_ = d.lease.Release(context.Background())
 	d.lease = nil
-	return lease.Release(context.Background())
+	return nil
 }
 
 // Close closes the driver. It also releases the lock in Redis if Unlock has failed, or was not called: the watchdog would renew it for as long as
@@ -102,30 +108,57 @@ func (d *driver) Close() error {
 	return err
 }
 
-// Run applies a migration, unless the lock was lost.
+// Run applies a migration, unless the lock was lost. After a migration that has failed, the error also says that the lock was lost meanwhile.
 func (d *driver) Run(migration io.Reader) error {
 	if err := d.lost(); err != nil {
 		return err
 	}
-	return d.Driver.Run(migration)
+	if err := d.Driver.Run(migration); err != nil {
+		return d.orLost(err)
+	}
+	return nil // SetVersion says whether the lock was lost
 }
 
-// SetVersion writes the version. Before a migration it fails if the lock was lost. After a migration it writes the version even then.
+// SetVersion writes the version, and then says whether the lock was lost. Before a migration it does not write the version of a lost lock.
 func (d *driver) SetVersion(version int, dirty bool) error {
 	if dirty { // before the migration
 		if err := d.lost(); err != nil {
 			return err
 		}
 	}
-	return d.Driver.SetVersion(version, dirty)
+	return d.orLost(d.Driver.SetVersion(version, dirty))
 }
 
-// lost returns why the lock is not held any more; nil if it is held, or never was.
+// Drop deletes everything in the database, unless the lock was lost, and then says whether it was lost meanwhile.
+func (d *driver) Drop() error {
+	if err := d.lost(); err != nil {
+		return err
+	}
+	return d.orLost(d.Driver.Drop())
+}
+
+// orLost adds to an error, or to nil, that the lock was lost.
+func (d *driver) orLost(err error) error {
+	if lost := d.lost(); lost != nil {
+		return errors.Join(err, lost)
+	}
+	return err
+}
+
+// lost returns why the lock is not held any more; nil if it is held, or never was. It asks Redis, because a deleted key is noticed only by the next
+// renewal, which may come after Unlock. If Redis does not answer, the lock is held for as long as the lease is valid.
 func (d *driver) lost() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lease == nil {
 		return nil
 	}
-	return d.lease.Err()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	state, err := d.lock.Inspect(ctx)
+	mine := func(h holdfast.Holder) bool { return h.ID == d.lease.ID() }
+	if d.lease.Valid() && (err != nil || slices.ContainsFunc(state.Holders, mine)) {
+		return nil
+	}
+	return cmp.Or(d.lease.Err(), holdfast.ErrLeaseLost)
 }

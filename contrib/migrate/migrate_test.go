@@ -1,8 +1,10 @@
 package migrate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -104,19 +106,78 @@ func TestWrap_DoesNotWaitForLong(t *testing.T) {
 	require.NoError(t, d.Unlock())
 }
 
-// No migration begins after the lock was lost, but one that has run is recorded.
+// hooked is a driver that calls a function before its first Run.
+type hooked struct {
+	database.Driver
+	once   sync.Once
+	before func()
+}
+
+func (h *hooked) Run(migration io.Reader) error {
+	h.once.Do(h.before)
+	return h.Driver.Run(migration)
+}
+
+// The lock is lost while a migration runs, or Redis is away from then on. The migration that has run is recorded, no further one begins after a
+// loss, and the same Migrate continues.
+func TestWrap_LostWhileAMigrationRuns(t *testing.T) {
+	t.Parallel()
+	lose := func(redis *holdfasttest.Server, _ *holdfast.Runtime) { redis.Lose("orders/migrations") }
+	cut := func(redis *holdfasttest.Server, rt *holdfast.Runtime) { redis.Cut(rt) }
+	for name, c := range map[string]struct {
+		files      int
+		hurt       func(*holdfasttest.Server, *holdfast.Runtime)
+		err, again error
+	}{
+		"the first of two": {2, lose, holdfast.ErrLeaseLost, nil},
+		"the last":         {1, lose, holdfast.ErrLeaseLost, migrate.ErrNoChange},
+		"Redis is away":    {1, cut, nil, migrate.ErrNoChange},
+		"the runtime is closed": {1, func(_ *holdfasttest.Server, rt *holdfast.Runtime) { _ = rt.Close(context.Background()) },
+			holdfast.ErrClosed, holdfast.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis := holdfasttest.New(t)
+			rt := redis.Runtime(holdfast.Options{Lease: 9 * time.Second}) // the release waits for a third of it when Redis is away
+			inner, err := open(filepath.Join(t.TempDir(), "db"))
+			require.NoError(t, err)
+			d := holdmigrate.Wrap(&hooked{Driver: inner, before: func() { c.hurt(redis, rt) }}, rt, "orders/migrations", time.Minute)
+			files, err := iofs.New(migrations(c.files), ".")
+			require.NoError(t, err)
+			m, err := migrate.NewWithInstance("iofs", files, "sqlite", d)
+			require.NoError(t, err)
+			m.LockTimeout = 2 * time.Minute
+
+			assert.ErrorIs(t, m.Up(), c.err)
+			version, dirty, err := m.Version()
+			require.NoError(t, err)
+			assert.EqualValues(t, 1, version)
+			assert.False(t, dirty)
+			redis.Heal(rt)
+			assert.ErrorIs(t, m.Up(), c.again)
+			_, err = m.Close()
+			assert.NoError(t, err)
+		})
+	}
+}
+
+// Without the lock no migration begins, and nothing is dropped.
 func TestWrap_NothingBeginsWithoutTheLock(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)
-	rt := redis.Runtime(holdfast.Options{Lease: time.Second})
-	d := wrapped(t, rt, filepath.Join(t.TempDir(), "db"), time.Second)
+	d := wrapped(t, redis.Runtime(), filepath.Join(t.TempDir(), "db"), time.Second)
 	require.NoError(t, d.Lock())
 	require.NoError(t, d.SetVersion(1, true))
 	redis.Lose("orders/migrations")
-	require.Eventually(t, func() bool { return errors.Is(d.SetVersion(2, true), holdfast.ErrLeaseLost) }, time.Minute, time.Millisecond)
+	assert.ErrorIs(t, d.SetVersion(2, true), holdfast.ErrLeaseLost)
 	assert.ErrorIs(t, d.Run(strings.NewReader("CREATE TABLE t (id INTEGER)")), holdfast.ErrLeaseLost)
-	assert.NoError(t, d.SetVersion(1, false))
-	assert.ErrorIs(t, d.Unlock(), holdfast.ErrLeaseLost)
+	assert.ErrorIs(t, d.Drop(), holdfast.ErrLeaseLost)
+	assert.ErrorIs(t, d.SetVersion(1, false), holdfast.ErrLeaseLost)
+	version, dirty, err := d.Version()
+	require.NoError(t, err)
+	assert.Equal(t, 1, version)
+	assert.False(t, dirty)
+	assert.NoError(t, d.Unlock())
 }
 
 // broken is a driver whose connection breaks, so that Unlock fails until Close.
