@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,8 +22,8 @@ import (
 // Wrap returns a storage that keeps its data in inner and its locks in Redis. The name of a lock is prefix and certmagic's name,
 // made legal by holdfast.EscapeName. Processes that share inner must use the same prefix.
 //
-// The storage is a certmagic.TryLocker and a certmagic.LockLeaseRenewer too. A watchdog renews the locks, so RenewLockLease renews nothing: it
-// returns the lease's error if the lock was lost, and certmagic then begins no further attempt.
+// The storage is a certmagic.TryLocker and a certmagic.LockLeaseRenewer too. A watchdog renews the locks, so RenewLockLease renews nothing. But it
+// acquires a lock that was lost again, so that certmagic begins no attempt without the lock.
 func Wrap(inner certmagic.Storage, rt *holdfast.Runtime, prefix string) certmagic.Storage {
 	return &storage{Storage: inner, rt: rt, prefix: prefix, leases: map[string][]*holdfast.Lease{}}
 }
@@ -91,20 +92,33 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 	return err
 }
 
-// RenewLockLease returns nil while the lock is held. If a lease was lost and is not unlocked yet, it returns why. It ignores the duration, because
-// the watchdog renews the lock.
-func (s *storage) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.leases[name]) == 0 {
-		return fmt.Errorf("renew %q: %w", name, errNotLocked)
+// RenewLockLease makes sure that this process holds the lock. It ignores the duration, because the watchdog renews the lock. A lock that was lost is
+// acquired again if it is free: certmagic calls this before each attempt, looks then whether there is still something to do, and repeats an attempt
+// that fails for a month. If others have the lock, it returns a *holdfast.BusyError.
+func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
+	if held, err := s.holds(name); held || err != nil {
+		return err
 	}
-	for _, lease := range s.leases[name] {
-		if err := lease.Err(); err != nil {
-			return err
-		}
+	lease, err := s.lock(name).TryAcquire(ctx)
+	if err != nil {
+		return err
+	}
+	if !s.replace(name, lease) {
+		return errors.Join(fmt.Errorf("renew %q: %w", name, errNotLocked), lease.Release(ctx))
 	}
 	return nil
+}
+
+// holds reports whether one of the leases of this name is valid. Its goroutine may be another one than that of the caller, if the caller has lost the
+// lock. If the call failed then, the attempts of both would fail.
+func (s *storage) holds(name string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.leases[name]
+	if len(of) == 0 {
+		return false, fmt.Errorf("renew %q: %w", name, errNotLocked)
+	}
+	return slices.ContainsFunc(of, (*holdfast.Lease).Valid), nil
 }
 
 // keep remembers a lease, because Unlock gets only the name of the lock. A name has several leases if one was lost, and another goroutine has
@@ -113,6 +127,18 @@ func (s *storage) keep(name string, lease *holdfast.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leases[name] = append(s.leases[name], lease)
+}
+
+// replace puts a lease in the place of a lost one. It returns false if there is none any more: certmagic.CleanUpOwnLocks has unlocked it.
+func (s *storage) replace(name string, lease *holdfast.Lease) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.leases[name]
+	if len(of) == 0 {
+		return false
+	}
+	of[len(of)-1] = lease
+	return true
 }
 
 // forget removes and returns the oldest lease. If there are several, the oldest was lost. So the loser's Unlock never ends another goroutine's lease.

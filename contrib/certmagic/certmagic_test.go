@@ -8,10 +8,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -30,6 +32,7 @@ type authority struct {
 	key    *ecdsa.PrivateKey
 	cert   *x509.Certificate
 	issued atomic.Int64
+	refuse func() error // nil, or called before a certificate is issued
 }
 
 func newAuthority(t *testing.T) *authority {
@@ -50,6 +53,11 @@ func newAuthority(t *testing.T) *authority {
 func (*authority) IssuerKey() string { return "test" }
 
 func (a *authority) Issue(_ context.Context, request *x509.CertificateRequest) (*certmagic.IssuedCertificate, error) {
+	if a.refuse != nil {
+		if err := a.refuse(); err != nil {
+			return nil, err
+		}
+	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1 + a.issued.Add(1)), Subject: request.Subject, DNSNames: request.DNSNames,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(20 * time.Hour),
@@ -87,6 +95,38 @@ func TestWrap_OneProcessObtainsTheCertificate(t *testing.T) {
 	}
 	all.Wait()
 	assert.EqualValues(t, 1, a.issued.Load())
+}
+
+// The lock is lost during the first attempt, which fails. A later attempt acquires the lock again; or, if another process obtains the certificate
+// meanwhile, finds it.
+func TestWrap_AttemptsContinueAfterALoss(t *testing.T) {
+	t.Parallel()
+	for name, elsewhere := range map[string]bool{"nobody else wants it": false, "another process is faster": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				redis, files, a := holdfasttest.New(t), t.TempDir(), newAuthority(t)
+				obtain := func() error {
+					storage := holdmagic.Wrap(&certmagic.FileStorage{Path: files}, redis.Runtime(), "certmagic:")
+					return instance(t, storage, a).ObtainCertAsync(t.Context(), "example.com")
+				}
+				a.refuse = func() error {
+					redis.Lose("certmagic:issue_cert_example.com")
+					a.refuse = func() error { <-time.After(2 * time.Minute); return nil } // the next attempt is after a minute
+					return errors.New("come back later")
+				}
+				began, obtained := time.Now(), make(chan error)
+				go func() { obtained <- obtain() }()
+				synctest.Wait()
+				if elsewhere {
+					assert.NoError(t, obtain())
+				}
+				assert.NoError(t, <-obtained)
+				assert.Less(t, time.Since(began), time.Hour)
+				assert.EqualValues(t, 1, a.issued.Load())
+			})
+		})
+	}
 }
 
 func storages(t *testing.T) (redis *holdfasttest.Server, one, other certmagic.Storage) {
@@ -127,10 +167,9 @@ func TestWrap_LosersUnlockEndsNobodysLock(t *testing.T) {
 	ctx := t.Context()
 	require.NoError(t, one.Lock(ctx, "a"))
 	redis.Lose("certmagic:a")
+	require.NoError(t, one.Lock(ctx, "a"), "once the loss is noticed")
 	renewer := one.(certmagic.LockLeaseRenewer)
-	require.Eventually(t, func() bool { return renewer.RenewLockLease(ctx, "a", time.Hour) != nil }, time.Minute, time.Millisecond)
-	assert.ErrorIs(t, renewer.RenewLockLease(ctx, "a", time.Hour), holdfast.ErrLeaseLost)
-	require.NoError(t, one.Lock(ctx, "a"))
+	assert.NoError(t, renewer.RenewLockLease(ctx, "a", time.Hour))
 
 	assert.NoError(t, one.Unlock(ctx, "a"), "the loser's")
 	free, err := other.(certmagic.TryLocker).TryLock(ctx, "a")
