@@ -100,38 +100,37 @@ func (f *flags) complete(set *flag.FlagSet) error {
 }
 
 // choose selects the workloads and the contenders by name or pattern.
-func (f *flags) choose(only, peers string) error {
-	for _, w := range workload.All {
-		if matches(only, w.Name) {
-			f.options.Workloads = append(f.options.Workloads, w)
-		}
-	}
-	for _, p := range peer.All {
-		if matches(peers, p.Name) {
-			f.options.Peers = append(f.options.Peers, p)
-		}
-	}
-	var err error
-	if len(f.options.Workloads) == 0 {
-		err = fmt.Errorf("no workload is called %q; go run . -list names them: %w", only, errUsage)
-	}
-	if len(f.options.Peers) == 0 {
-		err = errors.Join(err, fmt.Errorf("no contender is called %q; go run . -list names them: %w", peers, errUsage))
-	}
-	return err
+func (f *flags) choose(only, peers string) (err error) {
+	o := &f.options
+	var noWorkload, noPeer error
+	o.Workloads, noWorkload = chosen(workload.All, only, "workload", func(w workload.Workload) string { return w.Name })
+	o.Peers, noPeer = chosen(peer.All, peers, "contender", func(p *peer.Peer) string { return p.Name })
+	return errors.Join(noWorkload, noPeer)
 }
 
-// matches reports whether a name matches one of the patterns. Without patterns, every name matches.
-func matches(patterns, name string) bool {
+// chosen returns those whose name matches one of the patterns; without patterns, all. A pattern that matches none is a mistake.
+func chosen[T any](all []T, patterns, what string, name func(T) string) (some []T, err error) {
 	if patterns == "" {
-		return true
+		return all, nil
 	}
+	matched := make([]bool, len(all))
 	for _, pattern := range strings.Split(patterns, ",") {
-		if ok, err := path.Match(strings.TrimSpace(pattern), name); ok && err == nil {
-			return true
+		found := false
+		for i, one := range all {
+			if ok, err := path.Match(strings.TrimSpace(pattern), name(one)); ok && err == nil {
+				matched[i], found = true, true
+			}
+		}
+		if !found {
+			err = errors.Join(err, fmt.Errorf("no %s is called %q; go run . -list names them: %w", what, pattern, errUsage))
 		}
 	}
-	return false
+	for i, one := range all {
+		if matched[i] {
+			some = append(some, one)
+		}
+	}
+	return some, err
 }
 
 func pageOf(file string) string { return strings.TrimSuffix(file, ".json") + ".html" }

@@ -10,7 +10,7 @@ import (
 
 func TestParse_BadFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{
-		{"-nosuch"}, {"argument"}, {"-only", "nosuch"}, {"-peers", "nosuch"}, {"-reps", "-1"}, {"-window", "x"},
+		{"-nosuch"}, {"argument"}, {"-only", "nosuch"}, {"-peers", "nosuch"}, {"-peers", "holdfast,nosuch"}, {"-only", "free-1,free-["}, {"-reps", "-1"}, {"-window", "x"},
 		{"-out", "results.txt"}, {"-check", "x.json", "-quick"},
 	} {
 		if _, err := parse(args); !errors.Is(err, errUsage) {
