@@ -3,6 +3,7 @@ package holdfasttest_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -204,5 +205,25 @@ func TestServer_TimeIsTheBubbles(t *testing.T) {
 		})
 		assert.NoError(t, err)
 		assert.InDelta(t, time.Hour, time.Since(began), float64(time.Second))
+	})
+}
+
+// Two processes hear at the same instant of the bubble that a permit is free. The one that does not get it waits; if it asked again and again, time
+// would stand still.
+func TestServer_PermitsMoveOnInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := holdfasttest.New(t)
+		var all sync.WaitGroup
+		began := time.Now()
+		for range 3 {
+			jobs := s.Runtime().PermitSemaphore("jobs")
+			_, err := jobs.TrySetPermits(t.Context(), 1)
+			require.NoError(t, err)
+			all.Go(func() {
+				assert.NoError(t, jobs.Do(t.Context(), func(context.Context) error { <-time.After(time.Minute); return nil }))
+			})
+		}
+		all.Wait()
+		assert.InDelta(t, 3*time.Minute, time.Since(began), float64(time.Second))
 	})
 }

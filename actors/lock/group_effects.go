@@ -176,7 +176,7 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 //
 // If the owner of an acquire holds the lock alone, the call names that grant, so that the script lets the owner share the lock with itself.
 func (h *Group) onCall(s *State, call *lockCall) {
-	call.home = s
+	call.home, call.news = s, h.spare.news
 	switch {
 	case (call.do == callRelease || call.do == callOrphan) && s.address.Kind.Queued && h.policy.AckReplicas == 0:
 		call.heir = h.heir(s)

@@ -15,6 +15,7 @@ type spare struct {
 	count int           // how many waiters may ask
 	from  time.Duration // the instant from which waiters may ask
 	heard time.Duration // when a grant last became free, as far as is known
+	news  int           // how often heard has changed
 	busy  busy          // what the last refusal said about the holders
 	until time.Duration // when a grant expires and becomes free, according to that refusal; clock.Never: none does
 }
@@ -22,12 +23,13 @@ type spare struct {
 // freed notes that n grants have become free. Waiters may ask for them at the instant from, and later.
 func (p *spare) freed(now, from time.Duration, n int) {
 	p.heard, p.from, p.count = now, from, min(p.count+n, contendersMax)
+	p.news++
 }
 
 // asked notes the reply to an acquire of s. The reply may be older than a message that came while the call was in flight; then at least one
-// waiter may ask.
+// waiter may ask. A call that a message has caused may have the same time as the message, so that time alone does not tell which was first.
 func (p *spare) asked(s *State, done *callDone) {
-	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent {
+	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent && p.news != done.call.news {
 		p.count = max(p.count, 1)
 	}
 	if !done.acquired.Granted {

@@ -68,6 +68,7 @@ type lockCall struct {
 	channel  string        // of an acquire: a refusal counts the subscribers of this channel; empty: it counts none
 	try      bool          // of an acquire: do not enter Redis' queue
 	standing bool          // of an acquire: it should be in Redis' queue already
+	news     int           // of an acquire: spare.news when the call was made
 	keep     time.Duration // of a release: how long the lock stays taken after Redis has executed the release
 	heir     *pendingGrant // of a release: this process's first contender in Redis' queue
 	request  *wait.Request // of a side call: the request that asked for it
