@@ -116,8 +116,9 @@ func (s *Server) start(options holdfast.Options) (*holdfast.Runtime, *pipe.Link)
 }
 
 // HeldElsewhere makes another process acquire the lock with this name, and renew it until free is called or the test ends. The lock
-// is a plain one, which excludes all other kinds. It fails the test if the lock does not become free within 10 s. Options.NameMapper
-// does not apply: with one, name is the mapped name.
+// is a plain one, for which fair, fenced and spin locks wait, too. Read/write locks and semaphores report ErrForeignKey: let another Runtime hold
+// those. HeldElsewhere fails the test if the lock does not become free within 10 s. Options.NameMapper does not apply: with one, name is the mapped
+// name.
 func (s *Server) HeldElsewhere(name string) (free func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), elsewhereWait)
