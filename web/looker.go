@@ -26,7 +26,7 @@ const (
 	pingWithin = 2 * time.Second  // time limit of the ping that settles a doubt
 )
 
-var errSilent = errors.New("Redis does not answer a ping")
+var errSilent = errors.New("a ping to Redis got no answer")
 
 // source is where the page looks: package inspect, with a client.
 type source struct {

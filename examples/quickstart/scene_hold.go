@@ -113,7 +113,7 @@ func keepAlive(ctx context.Context, s *stage, name string) error {
 		}
 	}
 	if !held.Valid() {
-		return errors.New("A's lease is no longer valid")
+		return errors.New("process A's lease is no longer valid")
 	}
 	if err := held.Release(ctx); err != nil {
 		return err
@@ -132,10 +132,10 @@ func (s *stage) seesHeld(ctx context.Context, name string, held *holdfast.Lease)
 		return err
 	}
 	if !state.Held || len(state.Holders) != 1 || state.Holders[0].ID != held.ID() {
-		return fmt.Errorf("B should see A as the holder, but sees %+v", state)
+		return fmt.Errorf("process B should see A as the holder, but sees %+v", state)
 	}
 	if state.TTL <= 0 || state.TTL > lease {
-		return fmt.Errorf("B should see a TTL of at most %v, but sees %v", lease, state.TTL)
+		return fmt.Errorf("process B should see a TTL of at most %v, but sees %v", lease, state.TTL)
 	}
 	s.say("B", "sees that A holds the lock, with a TTL of %v", short(state.TTL))
 	return nil
@@ -148,7 +148,7 @@ func (s *stage) seesFree(ctx context.Context, name string) error {
 		return err
 	}
 	if state.Held {
-		return fmt.Errorf("B should see that the lock is free, but sees %+v", state)
+		return fmt.Errorf("process B should see that the lock is free, but sees %+v", state)
 	}
 	return nil
 }

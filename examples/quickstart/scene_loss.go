@@ -42,7 +42,7 @@ func crash(ctx context.Context, s *stage, name string) error {
 	select {
 	case <-held.Done():
 	case <-ctx.Done():
-		return fmt.Errorf("C should learn that its lease is lost: %w", ctx.Err())
+		return fmt.Errorf("process C should learn that its lease is lost: %w", ctx.Err())
 	}
 	if !errors.Is(held.Err(), holdfast.ErrLeaseLost) {
 		return unexpected(held.Err(), "C should learn that its lease is lost")
@@ -54,7 +54,7 @@ func crash(ctx context.Context, s *stage, name string) error {
 	}
 	at := <-granted
 	if at.Before(held.ExpiresAt()) {
-		return fmt.Errorf("B acquired the lock %v before C's lease ended", held.ExpiresAt().Sub(at))
+		return fmt.Errorf("process B acquired the lock %v before C's lease ended", held.ExpiresAt().Sub(at))
 	}
 	s.say("B", "has the lock %v after the cut, when the key has expired", short(at.Sub(cut)))
 	return taken.Release(ctx)
