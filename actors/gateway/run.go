@@ -9,9 +9,9 @@ import (
 
 // A goroutine that waits for the result of its call sends the call itself if the gateway is idle (Run). Handing the call to a worker and the result
 // back wakes a thread each time, which costs more CPU than sending. The batch of a caller is like that of a worker, except that it ends after
-// Silence, since go-redis returns neither when the caller's context ends nor when the gateway gives the call up.
+// redisnode.Silence, since go-redis returns neither when the caller's context ends nor when the gateway gives the call up.
 
-// heardWithin limits who may be held up by a silent server: callers send only if Redis has answered within this time.
+// heardWithin is how recently Redis must have answered for a caller to send its call. A server that was silent before holds up no caller.
 const heardWithin = time.Second
 
 // Run takes a call of a goroutine that waits for the result.
