@@ -50,7 +50,7 @@ func lasts(ctx context.Context) bool {
 // sendLeft sends the call that the actor of the lock has left to this goroutine, if there is one.
 func (e *Engine) sendLeft(r *wait.Request) {
 	if call := r.Offer.Collect(); call != nil {
-		e.registry.shardOf(r.Address.Raw).lane.outlet(call.Tag.(wait.Call)).Run(call)
+		e.registry.shardOf(r.Address.Raw).lane.outlet(call).Run(call)
 	}
 }
 

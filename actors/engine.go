@@ -276,8 +276,8 @@ type lane struct {
 }
 
 // outlet returns the gateway for a call.
-func (l *lane) outlet(call wait.Call) gateway.Gateway {
-	if call.Acquires() {
+func (l *lane) outlet(call *rpc.Call) gateway.Gateway {
+	if call.Acquires {
 		return l.acquires
 	}
 	return l.gateway

@@ -257,7 +257,7 @@ func (a *shell) call(call wait.Call) {
 	if r := a.request; r != nil && r.Offer.Leave(carrier) {
 		return
 	}
-	a.member.shard.lane.outlet(call).Submit(carrier)
+	a.member.shard.lane.outlet(carrier).Submit(carrier)
 }
 
 // recoverFrom limits the damage of a panic to one lock. The request that was being handled is refused, the holders' leases end, and the machine

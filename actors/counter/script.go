@@ -28,7 +28,6 @@ func (c *countCall) ScriptCall(site *scripts.Site, at wait.ServerTime) scripts.C
 }
 
 func (c *countCall) Carrier() *rpc.Call { return &c.Call }
-func (c *countCall) Acquires() bool     { return false }
 func (c *countCall) Recycle()           {}
 
 func (c *countCall) Answered(m *rpc.Result) (message, news any) {

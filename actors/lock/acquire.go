@@ -89,7 +89,7 @@ func (s *State) sendAcquire(now time.Duration) {
 	s.wokenFor = clock.Never
 	s.turns.Tries(now)
 	c := s.call(callAcquire)
-	c.grant, c.lease, c.standing = s.pending.id, s.pending.ttl, s.pending.standing
+	c.Acquires, c.grant, c.lease, c.standing = true, s.pending.id, s.pending.ttl, s.pending.standing
 	if s.member == nil && s.policy.Counts && s.watch == wait.Subscribed && !s.turns.Placed() {
 		c.channel = s.channel
 	}

@@ -45,7 +45,6 @@ func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Cal
 }
 
 func (c *lockCall) Carrier() *rpc.Call { return &c.Call }
-func (c *lockCall) Acquires() bool     { return c.do == callAcquire }
 
 // Recycle keeps a main call for reuse. Other calls are few, and the state may still refer to them.
 func (c *lockCall) Recycle() {

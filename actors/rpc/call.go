@@ -17,6 +17,8 @@ type Call struct {
 	Tag   any    // anything by which the sender recognizes the call
 	Locks int    // number of names that the call is about; 0 stands for one
 
+	Acquires bool // the call is an attempt to acquire a lock, whose grant replicas may have to acknowledge
+
 	claimed atomic.Bool // set by the gateway when it takes the call out of its line, or by the sender when it withdraws the call
 
 	// set by the gateway when it takes the call out of its line

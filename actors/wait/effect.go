@@ -54,7 +54,6 @@ const (
 type Call interface {
 	ScriptCall(site *scripts.Site, at ServerTime) scripts.Call
 	Carrier() *rpc.Call // the call in flight: the machine sets its timing, the shell the rest
-	Acquires() bool     // whether the call is an attempt to acquire a lock, whose grant replicas may have to acknowledge
 	// Answered turns a raw result into a message for the machine, and into a message for the actors that the same name has in other families;
 	// nil: these get no message.
 	Answered(m *rpc.Result) (message, news any)
