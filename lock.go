@@ -104,7 +104,7 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (wait.A
 	case o.lease && o.Lease == 0, o.renewed && o.Renewed == 0, o.atMost && o.AtMost == 0, o.atLeast && o.AtLeast == 0:
 		err = lease.Check(0)
 	default:
-		err = l.rt.engine.Check(l.address.Kind, &o.AcquireSpec)
+		err = o.AcquireSpec.Check(l.address.Kind, l.rt.id)
 	}
 	if err != nil {
 		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", lease.Quoted(l.address.Name), err)

@@ -18,9 +18,6 @@ import (
 
 // The handles call these methods. An operation on a lock is one request and one answer. The machines make all decisions about locks.
 
-// Check returns an error if the spec of an acquire is invalid, and fills in its defaults.
-func (e *Engine) Check(kind *scripts.Kind, s *wait.AcquireSpec) error { return s.Check(kind, e.id) }
-
 // Acquire waits for the lock until ctx ends, or until s.Wait has passed if that is set. If there is no error, hold is filled.
 func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) error {
 	r, err := e.acquire(ctx, a, s, hold)
