@@ -66,12 +66,16 @@ type AcquireSpec struct {
 	BacksOff bool             // a back-off was given, even if it is the default
 }
 
-// Check returns what is wrong with a spec, and fills in the defaults of its back-off.
+// Check returns what is wrong with a spec, and fills in the defaults of a spin lock's back-off.
 func (s *AcquireSpec) Check(kind *scripts.Kind, runtime string) error {
-	if err := s.checkBackoff(kind); err != nil {
-		return err
+	if kind.Spins {
+		if err := completeBackoff(&s.Backoff); err != nil {
+			return err
+		}
 	}
 	switch {
+	case !kind.Spins && (s.BacksOff || s.Backoff != (protocol.Backoff{})):
+		return fmt.Errorf("%w: a %s does not spin, so it has no back-off", protocol.ErrInvalid, kind.Name)
 	case !s.Owner.IsZero() && s.Owner.Runtime() != runtime:
 		return fmt.Errorf("%w: owner %v is of another runtime", protocol.ErrInvalid, s.Owner)
 	case s.Wait < 0:
@@ -82,11 +86,8 @@ func (s *AcquireSpec) Check(kind *scripts.Kind, runtime string) error {
 	return s.check(kind)
 }
 
-func (s *AcquireSpec) checkBackoff(kind *scripts.Kind) error {
-	b := &s.Backoff
-	if !kind.Spins && (s.BacksOff || *b != (protocol.Backoff{})) {
-		return fmt.Errorf("%w: a %s does not spin, so it has no back-off", protocol.ErrInvalid, kind.Name)
-	}
+// completeBackoff fills in the defaults of a back-off, and returns what is wrong with it.
+func completeBackoff(b *protocol.Backoff) error {
 	b.Initial, b.Max = cmp.Or(b.Initial, time.Millisecond), cmp.Or(b.Max, 128*time.Millisecond)
 	b.Multiplier = cmp.Or(b.Multiplier, 2)
 	if b.Initial < 0 || b.Max < b.Initial || !(b.Multiplier >= 1) {
