@@ -100,7 +100,10 @@ func (s *State) sendAcquire(now time.Duration) {
 		// A refusal names the holder if a BusyError, Group.tellHolder or turns.Refusal needs it.
 		c.holder = head.Try || head.Bounded || s.address.Kind.Queued || s.watch == wait.Subscribed && s.address.Kind.TakesTurns()
 	}
-	c.Timing = s.failures.Acquiring(s.policy, now, s.pending.lease, head)
+	c.Timing = s.failures.Waiting(s.policy, now, rpc.Window(s.pending.lease), head)
+	if s.policy.AckReplicas > 0 { // replicas must acknowledge the grant, so the attempt gets more time
+		c.Grace = s.policy.AckTimeout
+	}
 }
 
 // attemptAgain repeats an attempt whose outcome is unknown, or abandons it when no waiter wants such a grant any more. The repeat has the

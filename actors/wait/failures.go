@@ -64,14 +64,5 @@ func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) 
 	return f.Patient(now, window, p.Patience, silent)
 }
 
-// Acquiring returns the timing of an attempt to acquire. If replicas must acknowledge the grant, the attempt gets more time.
-func (f *Failures) Acquiring(p *Policy, now, lease time.Duration, head *Request) rpc.Timing {
-	t := f.Waiting(p, now, rpc.Window(lease), head)
-	if p.AckReplicas > 0 {
-		t.Grace = p.AckTimeout
-	}
-	return t
-}
-
 // LateMax is the number of times in a row that an attempt is repeated at once because it reached the server too late.
 const LateMax = 3
