@@ -24,7 +24,7 @@ func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 	switch {
 	case s.stage >= wait.Draining && !s.heldBy(r.Owner):
 		s.fail(r, protocol.ErrClosed)
-	case s.reenters(r):
+	case s.joins(r), s.address.Kind.Owned && s.heldBy(r.Owner): // r may share the grant, or its owner holds the lock in this process
 		s.reenter(now, r)
 	case r.Try && (s.queue.Len > 0 || len(s.holds) > 0):
 		s.wantLook()

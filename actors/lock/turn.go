@@ -144,11 +144,6 @@ func (s *State) joins(r *wait.Request) bool {
 	return s.address.Kind.Grants == scripts.GrantPerProcess && s.phase == held && !s.grant.terms.Own() && !r.Own()
 }
 
-// reenters reports whether r can be granted without a new grant: its owner holds the lock in this process, or r may share the grant.
-func (s *State) reenters(r *wait.Request) bool {
-	return s.joins(r) || s.address.Kind.Owned && s.heldBy(r.Owner)
-}
-
 // reenter grants at once. If r asks for more time than Redis has granted, the lease is first extended in Redis: no holder may be given more
 // time than Redis has granted.
 func (s *State) reenter(now time.Duration, r *wait.Request) {
