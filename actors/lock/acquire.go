@@ -199,14 +199,20 @@ func tooLate(took time.Duration) error {
 	return fmt.Errorf("the grant came %v after it was asked for, longer than its lease", took)
 }
 
-// begin makes the pending grant the held one. The watchdog gets it in the same step. What was known about an earlier grant or holder no
-// longer counts.
+// begin makes the pending grant the held one. A call that was sent at the instant sent has confirmed it. The watchdog gets it in the same step.
+// What was known about an earlier grant or holder no longer counts.
 func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
-	s.grant = newGrant(s, s.pending, sent)
-	s.grant.tokens = tokens
-	s.pending, s.failures, s.busy, s.spins = pendingGrant{}, wait.Failures{}, busy{}, 0
-	s.phase, s.guarded, s.unsure, s.extension = held, s.grant.Final(), false, nil
-	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
+	t := s.pending
+	g := &grant{home: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.ttl, tokens: tokens}
+	g.Address, g.ID, g.Lease, g.Watched, g.Actor = s.address, t.id, t.terms.Length(s.policy.Lease), t.terms.Lease == 0, s.self
+	g.Part = g // leads from the shared lease.Grant back to g, for the watchdog's messages
+	if t.terms.AtMost > 0 {
+		g.Most = sent + t.terms.AtMost
+	}
+	g.Begin(lease.Deadline(sent, t.lease))
+	s.grant, s.pending, s.failures, s.busy, s.spins = g, pendingGrant{}, wait.Failures{}, busy{}, 0
+	s.phase, s.guarded, s.unsure, s.extension = held, g.Final(), false, nil
+	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &g.Grant})
 }
 
 // onBusy handles a refusal: the lock is held elsewhere. If the channel was subscribed to before the attempt, the waiters wait for a release

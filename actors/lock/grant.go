@@ -24,18 +24,6 @@ type grant struct {
 	lasting        bool           // another grant may keep the lock's key in Redis for longer than this grant lasts
 }
 
-// newGrant makes the grant of a confirmed attempt, whose call was sent at the instant sent. Its field Part leads from the shared lease.Grant back
-// to the grant, for the watchdog's messages.
-func newGrant(s *State, t pendingGrant, sent time.Duration) *grant {
-	g := &grant{home: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.ttl}
-	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.terms.Length(s.policy.Lease), t.terms.Lease == 0, s.self, g
-	if t.terms.AtMost > 0 {
-		g.Most = sent + t.terms.AtMost
-	}
-	g.Begin(lease.Deadline(sent, t.lease))
-	return g
-}
-
 // whyOver returns the reason for which a grant past its deadline was lost.
 func (g *grant) whyOver() protocol.LossReason {
 	if g.Final() {
