@@ -60,8 +60,11 @@ func (s *State) startAt() time.Duration {
 // A place in Redis' queue is kept for the next waiter if it wants the same kind of lease. Otherwise the place is given up, because a release that is
 // in flight may grant that place the lock with the old lease (heir).
 func (s *State) attempt(now time.Duration) {
-	if head := s.queue.Front(); !s.pending.standing || !head.Wants(s.pending.terms) {
+	head := s.queue.Front()
+	if s.pending.standing && !head.Wants(s.pending.terms) {
 		s.abandonPending(now)
+	}
+	if !s.pending.standing {
 		s.pending, s.demanded = s.newPending(head), false
 	}
 	s.phase = acquiring
