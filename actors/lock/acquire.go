@@ -61,7 +61,7 @@ func (s *State) startAt() time.Duration {
 // in flight may grant that place the lock with the old lease (heir).
 func (s *State) attempt(now time.Duration) {
 	head := s.queue.Front()
-	if s.pending.standing && !head.Wants(s.pending.terms) {
+	if s.pending.standing && head.Terms != s.pending.terms {
 		s.abandonPending(now)
 	}
 	if !s.pending.standing {
@@ -113,7 +113,7 @@ func (s *State) sendAcquire(now time.Duration) {
 // same grant id, so if an earlier copy was executed, Redis confirms that grant instead of refusing a second one.
 func (s *State) attemptAgain(now time.Duration) {
 	head := s.queue.Front()
-	if head == nil || !head.Wants(s.pending.terms) {
+	if head == nil || head.Terms != s.pending.terms {
 		s.abandonPending(now)
 		return
 	}

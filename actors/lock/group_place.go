@@ -163,7 +163,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 // suits reports whether r can use the place in Redis' queue that this member has, or has asked for.
 func (s *member) suits(r *wait.Request) bool {
 	asked := s.pending.standing || s.inflight != nil && !s.inflight.try
-	return asked && r.Wants(s.pending.terms)
+	return asked && r.Terms == s.pending.terms
 }
 
 // findAlone finds the member for a request that wants the lock alone. Such requests share one member, so that the grant can be handed on

@@ -25,7 +25,7 @@ func (s *State) next(now time.Duration) {
 	case head == nil && s.policy.Linger > 0 && s.linger(now):
 	case head == nil:
 		s.release(now)
-	case s.turn.served == 0 && head.Wants(s.grant.terms):
+	case s.turn.served == 0 && head.Terms == s.grant.terms:
 		s.give(now, head)
 	case !s.lasts(now):
 		s.release(now)
@@ -262,7 +262,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 			}
 		}
 		s.begin(m.sent, m.tokens)
-		if head := s.queue.Front(); head != nil && head.Wants(s.grant.terms) {
+		if head := s.queue.Front(); head != nil && head.Terms == s.grant.terms {
 			s.give(now, head)
 		}
 	case m.class == scripts.Done && m.held:

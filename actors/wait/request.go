@@ -106,6 +106,3 @@ func (r *Request) StopTimer() {
 		r.Timer.Stop()
 	}
 }
-
-// Wants reports whether a grant with these terms is what an acquire asks for.
-func (r *Request) Wants(terms Terms) bool { return r.Terms == terms }
