@@ -207,7 +207,7 @@ func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if l := h.listeners[m.Channel]; l != nil {
 		l.ready = true
-		h.turns.SetOthersListen(true)
+		h.turns.OthersListen = true
 		if h.address.Kind.Grants == scripts.GrantPerHolder {
 			h.spare.freed(now, now+h.policy.Spread(m.Among), 1) // one waiter may ask, because messages of earlier releases may have been missed
 		}

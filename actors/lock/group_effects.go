@@ -367,7 +367,7 @@ func (h *Group) unlisten(s *State, channel string) {
 	l.states = slices.DeleteFunc(l.states, func(other *State) bool { return other == s })
 	if len(l.states) == 0 {
 		delete(h.listeners, channel)
-		h.turns.SetOthersListen(len(h.listeners) > 0)
+		h.turns.OthersListen = len(h.listeners) > 0
 		h.effects = append(h.effects, wait.Effect{Do: wait.DoUnwatch, Channel: channel})
 	}
 }

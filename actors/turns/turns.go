@@ -41,7 +41,7 @@ type Turns struct {
 
 	placed bool // ahead was counted since this process has subscribed
 
-	others bool // another contender of this process is subscribed
+	OthersListen bool // another contender of this process is subscribed; set by the group of contenders
 
 	attendance attendance
 	patience   patience
@@ -130,12 +130,6 @@ func (y *Turns) OpensAt() time.Duration { return y.until }
 
 // GapDue reports whether a process that is alone should leave the lock free for a moment.
 func (y *Turns) GapDue(p *Policy, now time.Duration) bool { return y.gaps.due(p, now) }
-
-// SetOthersListen notes whether another contender of this process is subscribed.
-func (y *Turns) SetOthersListen(others bool) { y.others = others }
-
-// OthersListen reports whether another contender of this process is subscribed, as SetOthersListen noted it.
-func (y *Turns) OthersListen() bool { return y.others }
 
 // MereListeners returns the number of subscribers that are believed not to want the lock.
 func (y *Turns) MereListeners() int { return y.attendance.mere }
