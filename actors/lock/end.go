@@ -86,7 +86,9 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= wait.Closing), m.class == scripts.Done && m.sent >= g.duplicateUntil:
 		lasting := g.lasting
 		s.orphans = slices.Delete(s.orphans, i, i+1)
-		s.freeLater(now, m, lasting)
+		if lasting {
+			s.freeLater(now, m)
+		}
 		if m.class == scripts.Done && m.call.keep == 0 {
 			s.remembers().freed = m.call.grant
 		}
@@ -108,9 +110,9 @@ func (s *State) remembers() *State {
 }
 
 // freeLater schedules another release if a release has kept the lock taken until the end of its at-least. That is needed only if other
-// grants of the owner keep the key, because then it would not expire.
-func (s *State) freeLater(now time.Duration, m *callDone, lasting bool) {
-	if lasting && m.call.keep > 0 && s.stage < wait.Closing {
+// grants of the owner keep the key (lasting), because then it would not expire.
+func (s *State) freeLater(now time.Duration, m *callDone) {
+	if m.call.keep > 0 && s.stage < wait.Closing {
 		end := now + m.call.keep
 		g := s.orphanFrom(end, scripts.Nobody(m.call.grant), 0, 0)
 		g.lasting, g.least, g.nobody = true, end, true

@@ -360,7 +360,9 @@ func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && (m.held || s.unsure):
 		s.stayOut(now, m)
-		s.freeLater(now, m, s.grant.lasting)
+		if s.grant.lasting {
+			s.freeLater(now, m)
+		}
 		s.released(now, m.sent, nil)
 	case m.class == scripts.Done:
 		s.goneFromRedis(now)
