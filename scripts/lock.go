@@ -81,10 +81,13 @@ func acquireLock(s *Site, raw string, t Terms) Call {
 
 // report returns the argument report of an acquire.
 func (t *Terms) report() any {
-	if t.Channel != "" {
+	switch {
+	case t.Channel != "":
 		return t.Channel
+	case t.WantHolder:
+		return 1
 	}
-	return flag(t.WantHolder)
+	return 0
 }
 
 func flag(b bool) int {
