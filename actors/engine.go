@@ -326,7 +326,7 @@ func (e *Engine) timeAt(raw string, instant time.Duration) (ms int64, known bool
 	if n == nil || !n.Clock.Known() {
 		return 0, false
 	}
-	return n.Clock.At(instant), true
+	return n.Clock.Time(instant).Milliseconds(), true
 }
 
 // Number returns a number that this runtime has not used before.

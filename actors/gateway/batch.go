@@ -121,7 +121,7 @@ func demoted(p parcel) bool {
 // bound sets the limits of a call: the server time after which Redis must not execute it, and the lowest fencing token that it may issue.
 func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 	if c.Bounded() {
-		c.SetNotAfter(server.At(c.NotAfter))
+		c.SetNotAfter(server.Time(c.NotAfter).Milliseconds())
 	}
 	if c.TakesTokens() {
 		c.SetFloor(s.peaks.Time(s.Nodes.Part(c.Key()), server, s.Clock.Now()).Microseconds())

@@ -122,8 +122,8 @@ func TestRun_AnswersDoNotWaitForAnotherMaster(t *testing.T) {
 	assert.Same(t, b.calls[0], (<-answered).Call)
 	<-ran
 	now := s.Clock.Now()
-	assert.Less(t, here.Clock.At(now), int64(1_700_001_000_000))
-	assert.Greater(t, there.Clock.At(now), int64(1_799_000_000_000))
+	assert.Less(t, here.Clock.Time(now).Milliseconds(), int64(1_700_001_000_000))
+	assert.Greater(t, there.Clock.Time(now).Milliseconds(), int64(1_799_000_000_000))
 }
 
 // A pipeline that follows a redirection counts like any other.

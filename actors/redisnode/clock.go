@@ -35,9 +35,6 @@ func (s *Clock) Stale(now time.Duration) bool {
 	return s.sampled && now-s.received > sampleFor
 }
 
-// At converts an instant of this process to the server's Unix time, in ms.
-func (s *Clock) At(instant time.Duration) int64 { return s.Time(instant).Milliseconds() }
-
 // Time converts an instant of this process to the server's Unix time.
 func (s *Clock) Time(instant time.Duration) time.Duration {
 	s.mu.Lock()
