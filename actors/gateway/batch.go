@@ -22,11 +22,7 @@ var errFlushed = errors.New("the server forgets scripts faster than they can be 
 // run sends a batch and posts the results. It may block in go-redis for any length of time, because the gateway has deadlines of its own.
 func (s *Sender) run(b *batch) {
 	defer s.recoverBatch(b)
-	bounded := false
-	for _, call := range b.calls {
-		bounded = bounded || call.Bounded()
-	}
-	if bounded && !b.node.Clock.Known() {
+	if !b.node.Clock.Known() && slices.ContainsFunc(b.calls, (*rpc.Call).Bounded) {
 		if err := s.askTime(b, b.node); err != nil {
 			b.lost = true
 			s.failBatch(b, err)
