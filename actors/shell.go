@@ -96,7 +96,13 @@ func (a *shell) handle(c actor.Context, message any) {
 	case heldQuery:
 		m.answer <- a.held()
 	case *wait.Request:
-		a.onRequest(c, m)
+		if m.Routed && a.stage >= wait.Closing { // it was on its way when Close began; a release that was sent straight to this actor is carried out
+			a.engine.refuse(m)
+			return
+		}
+		a.request = m
+		a.step(c, m)
+		a.request = nil
 	case wait.Close:
 		a.onClose(c, m)
 	case cancelByID:
@@ -106,17 +112,6 @@ func (a *shell) handle(c actor.Context, message any) {
 	default:
 		a.step(c, m)
 	}
-}
-
-// onRequest refuses a request that was on its way when Close began. A release that was sent straight to this actor is not refused.
-func (a *shell) onRequest(c actor.Context, r *wait.Request) {
-	if r.Routed && a.stage >= wait.Closing {
-		a.engine.refuse(r)
-		return
-	}
-	a.request = r
-	a.step(c, r)
-	a.request = nil
 }
 
 func (a *shell) onClose(c actor.Context, m wait.Close) {
