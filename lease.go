@@ -124,7 +124,7 @@ func (l *Lease) ID() string {
 	if l.group != nil {
 		return l.group.id()
 	}
-	return l.hold.ID()
+	return l.hold.Grant.ID
 }
 
 // Members returns the leases of a multi lock's members, in the order in which the locks were given to Multi; for a red lock, those

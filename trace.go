@@ -68,7 +68,7 @@ func (rt *Runtime) Held() iter.Seq[HeldLease] {
 			for _, h := range held.Holds {
 				a := h.Address()
 				l := HeldLease{
-					Kind: a.Kind.Name, Name: a.Name, ID: h.ID(), Since: rt.engine.Time(h.Since), Waiting: held.Waiting,
+					Kind: a.Kind.Name, Name: a.Name, ID: h.Grant.ID, Since: rt.engine.Time(h.Since), Waiting: held.Waiting,
 				}
 				if !h.Owner.IsZero() {
 					l.Owner = h.Owner.String()

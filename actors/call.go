@@ -315,7 +315,7 @@ func (e *Engine) ends(r *wait.Request) {
 		}
 		leased := r.Hold != nil && r.Err == nil
 		if leased {
-			a.ID, a.Token = r.Hold.ID(), r.Hold.Token
+			a.ID, a.Token = r.Hold.Grant.ID, r.Hold.Token
 		}
 		e.recorder.Outcome(r.Span, a, leased)
 	case r.Do == wait.Release && r.Hold != nil:

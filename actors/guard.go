@@ -125,13 +125,13 @@ func (l leakedHold) Notice(e *Engine) (done bool) {
 	}
 	if l.Fixed() {
 		if l.Until() != 0 {
-			e.Leaked(l.Address().Name, l.Address().Kind.Name, l.ID(), e.Time(l.Since))
+			e.Leaked(l.Address().Name, l.Address().Kind.Name, l.Grant.ID, e.Time(l.Since))
 		}
 		return true
 	}
 	r, _ := e.claim(l.Hold)
 	if r != nil {
-		e.Leaked(l.Address().Name, l.Address().Kind.Name, l.ID(), e.Time(l.Since))
+		e.Leaked(l.Address().Name, l.Address().Kind.Name, l.Grant.ID, e.Time(l.Since))
 		e.releaseAsync(r)
 	}
 	return true

@@ -37,7 +37,7 @@ func (a API) message(r *wait.Request) any {
 	}
 	hold := r.Hold
 	return &protocol.Granted{
-		ID: r.ID, Kind: kind, Lock: name, Serial: hold.Serial, LeaseID: hold.ID(), Token: hold.Token, Until: a.Time(hold.Until()),
+		ID: r.ID, Kind: kind, Lock: name, Serial: hold.Serial, LeaseID: hold.Grant.ID, Token: hold.Token, Until: a.Time(hold.Until()),
 		Valid: func() bool { return hold.Valid(a.Now()) },
 	}
 }

@@ -32,9 +32,6 @@ const (
 	holdLost
 )
 
-// ID is the owner field in Redis.
-func (h *Hold) ID() string { return h.Grant.ID }
-
 // Address is the lock that is held.
 func (h *Hold) Address() *Address { return h.Grant.Address }
 

@@ -135,7 +135,7 @@ func (p *proc) answer(r *wait.Request, err error) {
 	if r.Do == wait.Acquire && err == nil {
 		p.holds = append(p.holds, r.Hold)
 		if r.AtLeast > 0 {
-			p.w.leasts[r.Hold.ID()] = max(p.w.leasts[r.Hold.ID()], p.w.Now+r.AtLeast)
+			p.w.leasts[r.Hold.Grant.ID] = max(p.w.leasts[r.Hold.Grant.ID], p.w.Now+r.AtLeast)
 		}
 	}
 	if then != nil {

@@ -60,9 +60,9 @@ func (w *world) noteRelease(c *lockCall, done *callDone) {
 // checkRelease checks that a holder whose release was executed does not get the answer that the lease was lost. The exception is a pass whose new
 // grant was deleted: nobody can know which of its two grants was deleted.
 func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
-	heir, released := w.released[h.ID()]
+	heir, released := w.released[h.Grant.ID]
 	if released && errors.Is(err, protocol.ErrLeaseLost) && !w.removed[heir] {
-		w.Failf("%s: the release of %s was executed, but: %v", p.Name, h.ID(), err)
+		w.Failf("%s: the release of %s was executed, but: %v", p.Name, h.Grant.ID, err)
 	}
 }
 

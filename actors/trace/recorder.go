@@ -84,7 +84,7 @@ func (t *Recorder) Released(h *lease.Hold, err error) {
 	if f := t.trace.Released; f != nil {
 		a := h.Address()
 		t.safely(func() {
-			f(Released{Kind: a.Kind.Name, Name: a.Name, ID: h.ID(), Held: t.clock.Now() - h.Since, Err: err})
+			f(Released{Kind: a.Kind.Name, Name: a.Name, ID: h.Grant.ID, Held: t.clock.Now() - h.Since, Err: err})
 		})
 	}
 }
@@ -102,7 +102,7 @@ func (t *Recorder) Lost(h *lease.Hold) {
 	}
 	a := h.Address()
 	t.safely(func() {
-		f(Lost{Kind: a.Kind.Name, Name: a.Name, ID: h.ID(), Held: t.clock.Now() - h.Since, Reason: reason, Fixed: h.Fixed()})
+		f(Lost{Kind: a.Kind.Name, Name: a.Name, ID: h.Grant.ID, Held: t.clock.Now() - h.Since, Reason: reason, Fixed: h.Fixed()})
 	})
 }
 
