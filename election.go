@@ -80,7 +80,7 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 //
 // While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying. Only the first of several failures in a row is logged.
 //
-// A bad name or option, and a second Run of an Election that is already running, are ErrInvalid. When the keys hold something else, Run returns
+// Run returns ErrInvalid for a bad name or option, or if this Election's Run is running already. When the keys hold something else, it returns
 // ErrForeignKey. When they are on another master of a cluster, and the client is for a single server, it returns the server's error. When the runtime
 // is closed, Run returns ErrClosed after lead has returned. Runtime.Shutdown waits for a term in progress, so end ctx first.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {

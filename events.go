@@ -47,13 +47,13 @@ type (
 	// QueueLost reports that a waiter of a fair lock was removed from the queue in Redis, and is now at its end. Fields: Name and ID, the
 	// waiter's owner field. See [protocol.QueueLost].
 	QueueLost = protocol.QueueLost
-	// ActorPanicked reports a bug in the runtime: one of its actors panicked. The request was refused, and the lock reads its state again.
+	// ActorPanicked reports a panic in an actor of the runtime, in a hook of the Redis client, or in an actor that uses Lock.PID.
 	// Fields: Name, Value (of the panic) and Stack. See [protocol.ActorPanicked].
 	ActorPanicked = protocol.ActorPanicked
 	// RequestDropped reports that a message to Lock.PID could not be answered. Fields: Name and Reason. See [protocol.RequestDropped].
 	RequestDropped = protocol.RequestDropped
-	// RequesterBlocked reports that an actor that uses Lock.PID has not accepted an answer for a second. Fields: Requester (the actor) and Waiting, the
-	// number of messages for it. See [protocol.RequesterBlocked].
+	// RequesterBlocked reports that an actor that uses Lock.PID has blocked the delivery of a message for a second or two. Fields: Requester
+	// (the actor) and Waiting, the number of messages behind the blocked one. See [protocol.RequesterBlocked].
 	RequesterBlocked = protocol.RequesterBlocked
 	// CallbackPanicked reports that Options.OnEvent or a function of Options.Trace panicked. A panic of OnEvent is only logged.
 	// Field: Value. See [protocol.CallbackPanicked].

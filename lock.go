@@ -132,8 +132,8 @@ func applied(opts []AcquireOption) (o acquireOptions, err error) {
 // The error is fn's, joined with that of the release: ErrLeaseLost if the lease was lost while fn ran, ErrClosed if Close ended it.
 // If fn panics, the lock is released and the panic propagates.
 //
-// The context also carries the lease's owner, for this lock only, so a nested Do on it re-enters. Two goroutines of fn that call Do
-// on this lock with that context both re-enter, and do not exclude each other. If they compete for the lock, give each its own
+// The context also carries the lease's owner, for this lock only, so a nested Do on this lock re-enters. Two goroutines of fn that call Do
+// on the lock with that context both re-enter, and do not exclude each other. If they compete for the lock, give each its own
 // owner (WithOwner, ContextWithOwner).
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	return l.do(ctx, fn, opts, false)

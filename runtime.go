@@ -1,7 +1,7 @@
 // Package holdfast provides distributed locks on Redis for Go services: reentrant, fair, fenced, spin and read/write locks,
-// semaphores and latches. A process competes for a lock in Redis only once, no matter how many of its goroutines are waiting, and
-// passes the lock on among them without Redis. Leases are renewed automatically, in batches. Keys, channels and messages are
-// Redisson's, so Go and Java services can share the same locks.
+// semaphores and latches. Except for fair locks, a process competes for a lock in Redis only once, no matter how many of its
+// goroutines are waiting, and passes the lock on among them without Redis. Leases are renewed automatically, in batches. Keys,
+// channels and messages are Redisson's, so Go and Java services can share the same locks.
 //
 //	rt, err := holdfast.New(client, holdfast.Options{}) // one per process
 //	err = rt.Lock("orders").Do(ctx, func(ctx context.Context) error {

@@ -253,7 +253,7 @@ func (o *object) decodeHolders(fields []string, cut bool) bool {
 	slices.SortFunc(o.Holders, func(a, b Holder) int { return cmp.Compare(a.ID, b.ID) })
 	o.Holders = o.Holders[:min(len(o.Holders), maxListed)]
 	if o.Mode == "" && cut {
-		o.Mode = "read" // only a read lock can have that many holders; the field "mode" is among those that were not read
+		o.Mode = "read" // only a read lock has so many holders that the hash is cut; the field "mode" was cut off
 	}
 	if o.Mode == "" {
 		o.Mode = "exclusive"

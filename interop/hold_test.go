@@ -143,7 +143,7 @@ func (m *meeting) waiting(t *testing.T, s side, p party) <-chan grant {
 	return grants
 }
 
-// taking makes a party wait in the background.
+// taking makes a party acquire in the background, and returns at once.
 func taking(t *testing.T, p party) <-chan grant {
 	grants := make(chan grant, 1)
 	go func() {

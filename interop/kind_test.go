@@ -85,7 +85,7 @@ func (k kind) decisive(name string, holder party) []string {
 	return all
 }
 
-// plural reports whether the kind consists of several locks.
+// plural reports whether a lock of this kind consists of several locks.
 func (k kind) plural() bool { return k.theirs == "multi" || k.theirs == "red" }
 
 // theirName is the name in the form that the driver expects.

@@ -143,10 +143,10 @@ func (e SubscribeRefused) Lock() string { return e.Name }
 // Lock returns the name of the lock concerned.
 func (e QueueLost) Lock() string { return e.Name }
 
-// Lock returns the name of the lock concerned, or "".
+// Lock returns the name of the lock concerned, or "" if the panic is not about one lock.
 func (e ActorPanicked) Lock() string { return e.Name }
 
-// Lock returns the name of the lock concerned, or "".
+// Lock returns the name of the lock concerned, or "" if it is unknown.
 func (e RequestDropped) Lock() string { return e.Name }
 
 // Lock returns "": the actor may have sent requests to several locks.

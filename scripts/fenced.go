@@ -52,7 +52,7 @@ func passFenced(s *Site, raw string, t Terms) Call {
 	return c.withFloor()
 }
 
-// withFloor appends the argument floor, whose value SetFloor sets.
+// withFloor appends the script argument "floor", whose value SetFloor sets.
 func (c Call) withFloor() Call {
 	c.floor = len(c.Command)
 	c.Command = append(c.Command, 0)

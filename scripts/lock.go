@@ -79,7 +79,7 @@ func acquireLock(s *Site, raw string, t Terms) Call {
 	return c
 }
 
-// report returns the argument report of an acquire.
+// report returns an acquire's script argument "report".
 func (t *Terms) report() any {
 	switch {
 	case t.Channel != "":

@@ -1,9 +1,10 @@
-// Package counter is the machine of semaphores, latches and the number of permits, which have a count and no holders. It is pure: messages and time
-// go in, effects come out. The shell (package actors) calls Step and carries out the effects; transcripts in testdata show each decision.
+// Package counter is the machine of semaphores and latches, which have a count and no holders. It also serves the operations on the number of
+// permits of a permit semaphore. The machine is pure: messages and time go in, effects come out. The shell (package actors) calls Step and carries
+// out the effects; transcripts in testdata show each decision.
 //
 //	step.go    the state, what is due next
 //	wait.go    waiters: attempts, their answers, waking
-//	want.go    reserving a semaphore for a waiter for several permits
+//	want.go    reserving a semaphore for a waiter that wants several permits
 //	task.go    requests that wait for nothing but Redis
 //	end.go     early ends: cancel, panic, Close
 //	call.go    calls and their answers; script.go their scripts and replies

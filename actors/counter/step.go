@@ -34,7 +34,7 @@ type State struct {
 	address *lease.Address
 
 	queue    wait.Queue // the waiters, oldest first
-	arrivals int64      // number of waiters for zero so far, by which they are numbered
+	arrivals int64      // number of requests that have waited for a latch so far; it becomes the Number of the newest one
 	attempt  attempt    // the request to Redis on behalf of the waiters
 	blocked  bool       // the oldest waiter has been refused, so a new try is refused without a call
 	left     int64      // the count in the last reply

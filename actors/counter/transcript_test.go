@@ -255,7 +255,7 @@ func (p *countPlayer) printAnswer(r *wait.Request) {
 	}
 }
 
-// A look that waits to be sent does not move to the end of the line again when another waiter arrives.
+// While a look (the call that reads the count) has not been sent, another waiter submits no second look.
 func TestStep_UnsentLookKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	p := newCountPlayer(t, "")

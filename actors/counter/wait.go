@@ -26,8 +26,8 @@ const attemptMax = 100
 
 // onWait queues a waiter, or refuses it at once.
 //
-// A waiter for zero needs a look that was sent after it came, because the count may have been zero before and have risen since. So waiters for
-// zero are numbered, and each look has the number of the last waiter that it can answer.
+// A waiter for zero (of a latch) needs a look, a call that reads the count. The look must be sent after the waiter came, because the count may have
+// been zero before and have risen since. So waiters for zero are numbered, and each look has the number of the last waiter that it can answer.
 func (s *State) onWait(now time.Duration, r *wait.Request) {
 	switch {
 	case r.Try && s.blocked:

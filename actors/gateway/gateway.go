@@ -21,7 +21,7 @@ type Gateway interface {
 	// Run is Submit for a goroutine that waits for the result anyway: an idle gateway sends the call on that goroutine. If Redis does not
 	// answer, Run returns after redisnode.Silence.
 	Run(call *rpc.Call)
-	// Resume ends the pause of this gateway after an outage, because the renewals have been answered; see Recovered.
+	// Resume ends the pause of this gateway after an outage. The watchdog calls it when its renewals have been answered; see Recovered.
 	Resume()
 	// Stop ends the gateway. The returned channel is closed when the last worker has returned from Redis. Calls that wait to be sent get no
 	// answer.

@@ -83,9 +83,8 @@ func (s *Sender) follow(b *batch, open []int) {
 	}
 }
 
-// exchangeAt sends a few calls to another node, as exchange does, but with all their scripts in front, because the node may have none of the
-// scripts. If go-redis has closed the node's client, because the server was away for a minute, these calls keep their replies, and later calls
-// get another client.
+// exchangeAt sends a few calls to another node, as exchange does. The scripts are sent first, because the node may not have them. go-redis closes
+// the client of a node that was away for a minute. Then these calls keep the redirections that they got, and later calls use a new client.
 func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
 	if !n.Clock.Known() {
 		if err := s.askTime(b, n); err != nil {

@@ -31,11 +31,11 @@ type Grant struct {
 	// Tended is set when an actor of the user gets a lease on the grant. Each renewal then checks whether the actor still lives.
 	Tended atomic.Bool
 
-	Kept  atomic.Bool              // the watchdog keeps it
+	Kept  atomic.Bool              // the watchdog watches it (Keep)
 	Timer timerwheel.Timer[*Grant] // in the watchdog's wheel, for the next renewal or the end of a fixed lease
 }
 
-// The bounds of a lease, and of an at-most or at-least.
+// The bounds of a lease, and of the times given to WithAtMost and WithAtLeast.
 const (
 	Min = 50 * time.Millisecond
 	Max = 24 * time.Hour

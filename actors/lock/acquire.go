@@ -72,7 +72,7 @@ func (s *State) attempt(now time.Duration) {
 }
 
 // newPending makes the grant to ask for. Its id is new, so a late copy of an earlier acquire can never be taken for this one. The exception is an
-// id that the group has reserved: an owner that holds the lock alone uses the same number when it also shares the lock.
+// id that the group has reserved: a writer that also reads uses the same number for both grants.
 func (s *State) newPending(r *wait.Request) pendingGrant {
 	t := pendingGrant{terms: r.Terms, lease: r.First(s.policy.Lease)}
 	t.ttl = max(t.lease, r.AtLeast)

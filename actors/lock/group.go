@@ -93,8 +93,8 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 
 // Step handles one message and returns the effects, which then belong to the caller.
 //
-// After the message, it does what is due in a fixed order. A grant that lingers is ended before waiters are admitted, because that ends the member
-// at once if the grant has expired. Waiters are admitted before promote chooses the first contender, because that may be one of them.
+// After the message, Step does what is due, in a fixed order. It ends a lingering grant before it admits waiters: if the grant has expired, its
+// member ends at once. It admits waiters before promote chooses the first contender, because one of them may be the first.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // the steps that a panic has left
 	h.receive(now, message)

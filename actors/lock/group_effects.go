@@ -174,7 +174,7 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 // The release of a fair lock names its heir. If the heir is first in Redis' queue, the script grants it the lock in the same step, which
 // saves the message and the attempt. With AckReplicas no heir is named, because only an acquire can wait for replicas.
 //
-// If the owner of an acquire holds the lock alone, the call names that grant, so that the script lets the owner share the lock with itself.
+// If the owner that acquires the read lock holds the write lock, the call names the write grant, so that the script lets this writer read.
 func (h *Group) onCall(s *State, call *lockCall) {
 	call.home, call.news = s, h.spare.news
 	switch {

@@ -216,7 +216,7 @@ func (h *Group) upgrades(r *wait.Request) bool {
 		h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Grants != scripts.GrantPerLock }) != nil
 }
 
-// above returns the member with which r's owner holds the lock alone, if r wants to share the lock: a writer may also read. nil: none.
+// above returns the member with which r's owner holds the write lock, if r asks for the read lock: a writer may also read. nil: there is none.
 func (h *Group) above(r *wait.Request) *member {
 	if r.Address.Kind.Grants == scripts.GrantPerLock {
 		return nil
@@ -269,7 +269,7 @@ func (h *Group) newMember(r *wait.Request) *member {
 	s.standby = r.Address.Kind.Queued && h.holding+h.members > 0
 	if alone := h.above(r); alone != nil {
 		s.shared = false
-		if !alone.grant.lent { // an owner that holds the lock alone keeps its number for one share of it; further shares get new numbers
+		if !alone.grant.lent { // a writer's first read lock gets the number of the write grant; further ones get new numbers
 			alone.grant.lent, s.reserved = true, alone.grant.plain
 		}
 	}

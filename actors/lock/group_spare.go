@@ -40,7 +40,7 @@ func (p *spare) asked(s *State, done *callDone) {
 	}
 }
 
-// noteSpare notes what the result of a call says about free grants.
+// noteSpare updates spare with the result of a call.
 func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	switch {
 	case h.address.Kind.Grants != scripts.GrantPerHolder:

@@ -160,7 +160,7 @@ func (o *Outbox) Finish(grace time.Duration) error {
 	}
 }
 
-// stop ends the reports. It returns a channel that is closed when everything is delivered; nil: everything is.
+// stop ends the reports of blocked receivers. It returns a channel that is closed when all messages are delivered, or nil if they already are.
 func (o *Outbox) stop() (empty chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

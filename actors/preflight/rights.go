@@ -168,7 +168,8 @@ func (e refusalOf) Error() string { return string(e) }
 // RedisError marks the error as a reply of the server.
 func (refusalOf) RedisError() {}
 
-// denied tries commands in a script. A command that fails for another reason than a missing right is not denied.
+// denied runs the commands in a script, and returns a denial for each, with a nil err if the command was allowed. A command that fails for
+// any reason but a missing right counts as allowed.
 func (c *check) denied(ctx context.Context, words [][]any) []denial {
 	denied := make([]denial, len(words))
 	reply, err := c.call(ctx, scripts.CheckCommands(words))

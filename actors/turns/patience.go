@@ -2,13 +2,16 @@ package turns
 
 import "time"
 
-// patience makes slots as long as the turns of other processes. A process that has others ahead of it asks when their slots are over, in case
-// they have stopped waiting. If slots are shorter than turns, all processes ask in each turn, and all but the first ask in vain.
+// patience makes slots as long as the turns of other processes. (A slot is the time that a process leaves to each process ahead of it, see Turns.)
+// When these slots are over, the process tries, in case those ahead have stopped waiting. If slots are shorter than turns, every process tries
+// during each turn, and all but the first find the lock taken: an attempt in vain.
 //
-// So each attempt in vain doubles the slots, except the first few: one for each other process, which may have caused it. Slots become short again
-// with an attempt that finds the lock free: then a process ahead has stopped waiting, and the lock was free for its slot. If mere listeners are
-// ahead, each process finds the lock free before its slots double, so they stay short. Long slots would leave the lock free for long, and turns
-// out of order would spoil the estimate of attendance.
+// Each attempt in vain therefore doubles the slots. The first few do not count, one for each other process, because that process may have caused it.
+// An early attempt that finds the lock free makes slots short again: a process ahead has stopped waiting, and its slot left the lock free. If only
+// mere listeners are ahead, each process finds the lock free before its slots double, so they stay short.
+//
+// Neither error is harmless. Slots that are too long leave the lock free. Slots that are too short cause turns out of order, which spoil the
+// estimate of attendance.
 type patience struct {
 	turn     time.Duration // an estimate of the usual time between two releases, which may be too short
 	released time.Duration // instant of the newest release; 0: none is known

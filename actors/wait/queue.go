@@ -79,8 +79,8 @@ func (q *Queue) Remove(r *Request) bool {
 	return true
 }
 
-// NextSlow returns a request that has waited for longer than limit and was not returned before, and the number of requests before it in the queue;
-// nil: there is none. limit 0: there is none.
+// NextSlow returns a request that has waited for longer than limit and was not returned before, and the number of requests before it in the queue.
+// It returns nil if there is none, or if limit is 0.
 func (q *Queue) NextSlow(now, limit time.Duration) (r *Request, ahead int) {
 	if q.SlowAt(limit) > now {
 		return nil, 0

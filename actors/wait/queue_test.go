@@ -105,7 +105,8 @@ func TestQueue_CountsThoseBeforeASlowRequest(t *testing.T) {
 	}
 }
 
-// All requests of a long queue may be reported at once, while others wait for the machine.
+// NextSlow does not search the queue. Otherwise it would take very long to report all requests of a long queue, and the actor does nothing else
+// meanwhile.
 func TestQueue_ReportsManySlowRequests(t *testing.T) {
 	t.Parallel()
 	const many = 1_000_000

@@ -63,7 +63,7 @@ func (p *Proxy) Delay(d Direction, by time.Duration) {
 // has replied to everything that was sent on it. Without match, the requests by which a client sets up a
 // connection count too. Requests that subscribe are not counted.
 //
-// Calls add up. A request that matches several orders uses up the oldest one.
+// Calls add up. If a request matches several calls, it counts for the oldest one only.
 func (p *Proxy) DropReplies(n int, match ...func(request []byte) bool) { p.order(dropped, n, match) }
 
 // BreakReplies passes only the beginning of the replies to the next n requests that match: at least one byte

@@ -34,7 +34,7 @@ type rig struct {
 
 func setup(t *testing.T) rig { return setupWaiting(t, patience) }
 
-// setupWaiting is setup with a client whose read timeout is the given one.
+// setupWaiting is setup with another read timeout for the client that uses the proxy.
 func setupWaiting(t *testing.T, timeout time.Duration) rig {
 	server := redistest.Shared(t)
 	proxy := faultproxy.New(t, server.Addr())

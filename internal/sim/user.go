@@ -159,7 +159,7 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 	return err
 }
 
-// async acquires without a waiting goroutine, and may give up meanwhile.
+// async acquires by AcquireAsync. In one of three cases it cancels the acquire after a while.
 func (u *user) async(ctx context.Context, h *hold, options []holdfast.AcquireOption) (*holdfast.Lease, error) {
 	defer u.w.oracle.waits(u.p, u.name, h.place, true)()
 	pending := h.place.lock(u.p.rt, h.reads).AcquireAsync(ctx, options...)

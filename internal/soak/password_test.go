@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/chaos"
 )
 
-// user is the account of the processes. The test itself and the servers among each other use the default user.
+// user is the account of the processes. The test, and servers that connect to each other, use the default user.
 const user = "app"
 
 // password is the user's password, a number that each rotation increases. The processes may know an older one.

@@ -133,7 +133,7 @@ func (v *topView) lockLines(columns int, p painter) []string {
 	return lines
 }
 
-// scroll returns the lines of a lock's page that are shown.
+// scroll returns the lines of a lock's page from the first visible one on.
 func (v *topView) scroll(lines []string, body int) []string {
 	v.page, v.long = body, len(lines) > body
 	v.line = min(max(v.line, 0), max(0, len(lines)-body))

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	lookMost   = 100 * time.Millisecond // longest time between looks at the clock; timers do not count the time of a suspension
-	marginMost = 250 * time.Millisecond // upper limit of margin: how long before the local deadline the command is killed
+	lookMost   = 100 * time.Millisecond // the clock is checked at least this often, because timers stand still while the machine is suspended
+	marginMost = 250 * time.Millisecond // upper limit of margin, the time between the kill of the command and the local deadline
 	lookSoon   = 5 * time.Millisecond   // time between looks for the end of a process group
 	killWait   = 10 * time.Second       // how long to wait for a killed process to end: the kernel may be busy with it
 )
