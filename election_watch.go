@@ -66,7 +66,7 @@ func (e *Election) watch(ctx context.Context, yield func(Leader) bool) {
 		case errors.Is(err, ErrNoLeader):
 		case err != nil:
 			again = retryAfter
-		case leader.Token != last.Token || leader.Runtime != last.Runtime: // after a failover that has lost a term, two leaders may have one token
+		case leader.Token != last.Token || leader.Runtime != last.Runtime: // after a failover that has lost a term, two leaders may have the same token
 			if last = leader; !yield(leader) {
 				return
 			}

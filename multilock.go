@@ -266,9 +266,9 @@ func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 	return min(d<<min(round, 10), most)
 }
 
-// patience returns how long to wait for a later member while holding others. It grows from round to round: short waits end a cycle soon, long ones
-// outlast a long queue. It is random, so that two callers do not keep giving up at the same time. If the lease has an end, it is at most a third of
-// the lease, so that most of it is left to the caller.
+// patience returns how long to wait for a later member while holding others. It grows from round to round: short waits end a cycle soon, long waits
+// outlast a long queue. It is random, so that two callers do not keep giving up at the same time. Unless most (of WithLease or WithAtMost) is 0,
+// patience is at most a third of it, so that enough of that time is left to the caller.
 func patience(jitter jitter, round int, most time.Duration) time.Duration {
 	longest := doubled(patienceMin, round, patienceMax)
 	if most > 0 {

@@ -200,9 +200,9 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 // all the same, at once and without an event. ForceRelease frees the lock even then. WithAtLeast is for jobs that are shorter than the difference
 // between the clocks of their processes: each process finds the lock taken.
 //
-// Such an acquire always calls Redis. When an owner re-enters, the later of the two ends counts. For a multi lock, d begins for each member when all
-// are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid with kinds other than lock, fenced,
-// fair and write lock, and if d is longer than WithAtMost or WithLease allow.
+// Such an acquire always calls Redis. If an owner re-enters WithAtLeast, the lock stays until the later of the two times. For a multi lock, d begins
+// when all members are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds the time of WithLease
+// or WithAtMost, and for kinds other than lock, fenced, fair and write lock.
 func WithAtLeast(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }

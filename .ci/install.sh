@@ -1,4 +1,4 @@
-# Functions for other scripts (test.sh, interop/run, .ci/page, .ci/smoke) to source. They install Debian packages where that needs no password.
+# Functions for other scripts (test.sh, interop/run, .ci/page, .ci/smoke) to source. They install Debian packages if that needs no password.
 
 say() { printf '\n== %s\n' "$*"; }
 

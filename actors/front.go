@@ -33,7 +33,7 @@ func (e *Engine) Front(a *lease.Address) *actor.PID { return e.fronts[e.shard(a.
 func (f *front) Receive(c actor.Context) {
 	defer f.engine.events.RecoverIn("front")
 	switch m := c.Message().(type) {
-	case wait.CancelRequest: // from the timer, by way of the front, so that it cannot overtake the request
+	case wait.CancelRequest: // the timer of a wait sends it through the front, so that it cannot overtake its request
 		f.engine.registry.tell(m.Request.Address, m)
 	case *actor.Stopped:
 		f.stopped = true

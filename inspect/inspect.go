@@ -28,7 +28,7 @@ type Entry struct {
 	Token     int64 // of a fenced lock: at least as large as any token issued so far
 	Permits   int   // of a permit semaphore: all permits, acquired and available
 	Available int   // of a permit semaphore or semaphore: permits that can be acquired now; may be negative
-	Count     int   // of a latch or semaphore, which look alike: the number in Redis
+	Count     int   // of a latch or semaphore, whose keys look alike: the number in Redis
 }
 
 // Holder is one holder of a lock, or one acquired permit.

@@ -119,9 +119,10 @@
 //	name    what the user locks; the kind says how (KindLock, ...)
 //	owner   the party that may re-enter; an explicit Owner, or one made for a single acquire
 //	grant   one acquisition in Redis; its ID, "runtimeUUID:number", is the field in the lock's hash. A number is never used twice
-//	lease   what one caller holds, named by its own Serial; its deadline is the instant before the last successful
-//	        acquire or renewal was sent, plus the lease, minus 1 % and 2 ms
-//	turn    one grant and the leases that it served, one local holder after another
+//	lease   what one caller holds, named by its own Serial; its deadline is the instant just before the last successful
+//	        acquire or renewal was sent, plus the length of the lease, minus 1 % and 2 ms
+//	turn    the time from when a process acquires the lock in Redis until other processes may have it; the process may pass the
+//	        lock on among its own waiters meanwhile
 //	wake-up an unlock message, a resubscription, or a fallback timer: a reason to retry
 //	attempt one script call, repeatable: running it twice has the effect of once
 package protocol

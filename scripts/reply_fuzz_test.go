@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Whatever a server replies, even nonsense, each reader returns the contents of the reply, or an error that a person can read. A reply that
-// does not name the grant or the request grants nothing.
+// Each function that reads replies returns the contents of the reply or a legible error, even if the server replies nonsense. A reply that does
+// not name the grant or the request grants nothing.
 func FuzzReplies_AreReadOrRefused(f *testing.F) {
 	for _, reply := range []string{
 		"$-1\r\n", ":0\r\n", ":1\r\n", ":-1\r\n", ":1500\r\n", ":9223372036854775807\r\n", "$6\r\n5e0f:7\r\n", "$6\r\n5e0f:8\r\n", "+OK\r\n", "$0\r\n\r\n",

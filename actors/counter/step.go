@@ -17,16 +17,16 @@ import (
 //
 // Permits have no owner, so the effect of a request cannot be found in Redis. Each request therefore has an id under which Redis keeps its result for
 // a while: if the outcome is unknown, the request is repeated. When every copy of a request has been answered, the next call that changes something
-// deletes the request's result, which costs one DEL within the script; the last results are deleted before the actor retires. If results were left to
-// their TTL, a busy semaphore would have millions of them. The result of a request with a lost reply is left to the TTL, because a duplicate of the
-// request may still arrive.
+// deletes the request's result, which costs one DEL within the script. The last results are deleted before the actor retires. If results were left to
+// their TTL, a busy semaphore would have millions of them. After a lost reply the result is left to its TTL, because a duplicate of the request may
+// still arrive.
 //
-// These hold between any two steps:
+// These invariants hold between any two steps:
 //
-//   - Every permit that Redis may have given to this process was handed to a waiter, or is owed, or is returned by pending or a task, or
-//     belongs to the attempt. Nothing else would ever return it. If one is lost all the same, an event reports it (Unconfirmed).
+//   - Every permit that Redis may have given to this process was handed to a waiter, or is accounted for in owed, pending, a task or the attempt.
+//     Otherwise nothing would ever return it. If a permit is lost nevertheless, an event reports that (Unconfirmed).
 //   - A request whose outcome is unknown is repeated under its id, or undone. A new id would take or return its permits a second time.
-//   - A repeat is never executed after Redis may have deleted the result of the first copy (limit), because it would count as a new
+//   - No copy of a request is executed after Redis may have deleted the request's result (copies.limit), because it would count as a new
 //     request.
 type State struct {
 	// fixed at construction
@@ -37,7 +37,7 @@ type State struct {
 	arrivals int64      // number of requests that have waited for a latch so far; it becomes the Number of the newest one
 	attempt  attempt    // the request to Redis on behalf of the waiters
 	blocked  bool       // the oldest waiter has been refused, so a new try is refused without a call
-	left     int64      // the count in the last reply
+	left     int64      // the counter's value in the last reply
 	notSet   bool       // the counter was never set, so there are no permits
 	owed     int64      // permits that were acquired and not given to a waiter yet
 	want     want
@@ -162,7 +162,7 @@ func (s *State) onDone(now time.Duration, m *countDone) {
 	}
 }
 
-// advance does whatever is due at this instant. Handlers only note what has happened; the next call to Redis is decided here.
+// advance does whatever is due at this instant. Handlers only note messages and results; advance decides about the next call to Redis.
 //
 // Attempts come first, because an attempt that is not wanted any more may leave permits to return and a reservation to end. New tasks are
 // sent in the same step.

@@ -8,18 +8,19 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// want keeps a waiter for several permits from starving. No waiter of its process overtakes it, but other processes could do so for ever, because
-// single permits are acquired again before enough of them are free. So when it has been the oldest waiter here for a while, it makes a
-// reservation: while the reservation lasts, the acquire scripts of other runtimes take no permits. Redisson does not know reservations.
+// want keeps a waiter for several permits from starving. No other waiter of this process overtakes it, but other processes could do so for ever:
+// they may acquire single permits again before enough permits are free. So when a waiter for several permits has been the oldest one of its
+// process for a while, the process makes a reservation. While a reservation lasts, the acquire scripts of other runtimes take no permits. Redisson
+// does not know reservations.
 //
-// Liveness does not depend on reservations. A reservation is a key that expires within wantStep unless it is renewed. If it did not help, because
-// too few permits were returned in that time or exist at all, it ends after its length, and the next one is twice as long. When a runtime has
-// ended its reservation, nobody may make another one until the same time has passed again, so half of the time is left to other waiters. If a
-// reservation expires instead, because its runtime crashed or could not reach Redis, another one may follow at once.
+// Liveness does not depend on reservations. A reservation is a key that expires within wantStep unless it is renewed. After its length the runtime
+// ends it, even if the waiter has not got its permits; then the next reservation is twice as long. When a runtime has ended a reservation, nobody
+// may make another one for as long as the reservation lasted, so half of the time is left to other waiters. If a reservation expires because its
+// runtime crashed or could not reach Redis, another one may follow at once.
 type want struct {
 	head   *wait.Request    // the oldest waiter
-	since  time.Duration    // when it became the oldest waiter
-	length time.Duration    // length of its next reservation
+	since  time.Duration    // when head became the oldest waiter
+	length time.Duration    // length of the next reservation for head
 	began  time.Duration    // when this process's reservation began
 	until  time.Duration    // when this process's reservation ends; 0: it has none
 	rest   time.Duration    // this process makes no reservation before this instant
@@ -78,7 +79,7 @@ func (s *State) noteReservation(now time.Duration, m *countDone) {
 	}
 }
 
-// noteUnknown assumes that a reservation of unknown outcome was made. If the waiter leaves, the reservation is therefore ended by a call. Other
+// noteUnknown assumes that a reservation was made if its outcome is unknown. If the waiter leaves, a call therefore ends the reservation; other
 // processes would not be notified of its expiry.
 func (s *State) noteUnknown(now time.Duration, call *countCall) {
 	if w := &s.want; call.terms.Reserve > 0 && w.until == 0 {

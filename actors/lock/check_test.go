@@ -192,7 +192,7 @@ func (c *stepChecker) patience() time.Duration {
 	return c.state.(*State).policy.Patience
 }
 
-// checkOpen checks that each request without an answer waits in a place from which it will be answered.
+// checkOpen checks that each unanswered request is in exactly one of the places whose requests get an answer. places counts them by request.
 func (c *stepChecker) checkOpen(places map[*wait.Request]int) error {
 	for r, n := range places {
 		if n != 1 || !c.open[r] {

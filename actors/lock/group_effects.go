@@ -171,8 +171,9 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 
 // onCall adds to a call what only the group knows.
 //
-// The release of a fair lock names its heir. If the heir is first in Redis' queue, the script grants it the lock in the same step, which
-// saves the message and the attempt. With AckReplicas no heir is named, because only an acquire can wait for replicas.
+// The release of a fair lock names its heir: a grant that a local contender waits for. If the heir is first in Redis' queue, the script grants it
+// the lock at once, which saves the release message and the heir's next attempt. With AckReplicas no heir is named, because only an acquire can
+// wait for replicas.
 //
 // If the owner that acquires the read lock holds the write lock, the call names the write grant, so that the script lets this writer read.
 func (h *Group) onCall(s *State, call *lockCall) {
@@ -217,9 +218,9 @@ func (h *Group) contender(id string) *State {
 	return nil
 }
 
-// call has the contender whose place in Redis' queue is next ask at once. It need not be the first contender here, because the calls of
-// older ones may have been lost. If the place belongs to no contender, a failover has brought back a place that was given up. It is given up
-// again, because other processes would wait for it: they consider all waiters of a living process alive.
+// call has the contender whose place is first in Redis' queue ask at once. It need not be the first contender of this process, because the calls
+// of older ones may have been lost. If the place belongs to no contender, a failover has brought back a place that was given up. The place is given
+// up again, because other processes would wait for it: they consider all waiters of a living process alive.
 func (h *Group) call(now time.Duration, next string) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
@@ -301,8 +302,8 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 	}
 }
 
-// wait appends a request to the group's queue, which is for requests that are not part of a member yet. If an actor sent the request, the group
-// has that actor watched, as members do.
+// wait appends a request to the group's queue, where requests wait until they become part of a member. If an actor sent the request, the group
+// watches that actor.
 func (h *Group) wait(r *wait.Request) {
 	h.queue.Push(r)
 	if r.Requester != nil {
@@ -321,8 +322,8 @@ func (h *Group) leave(r *wait.Request) bool {
 	return true
 }
 
-// guard has an actor watched, once for all its waits and leases in all members. A request that moves from the queue to a member is
-// unguarded and guarded in one step; the two effects cancel out, so no termination is missed in between.
+// guard watches an actor, once for all its waits and leases in all members. When a request moves from the queue to a member, its actor is
+// unguarded and guarded in one step. The two effects cancel out, so no termination is missed in between.
 func (h *Group) guard(pid lease.Ref) {
 	if h.guarded[pid.GetId()]++; h.guarded[pid.GetId()] > 1 {
 		return

@@ -54,8 +54,9 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	}
 }
 
-// findOwn finds the member for a request that gets a grant of its own: a member that has neither grant nor waiter, if no member after it waits,
-// or otherwise a new one. Only the waiters that may ask become members. There is always at least one of them, so that somebody asks now and then.
+// findOwn finds the member for a request that needs a grant of its own; nil: a new member. An existing member must have neither grant nor waiter, and
+// no member after it may have a waiter. ok is false if the request must stay in the queue: only as many waiters become members as may ask Redis. At
+// least one always may.
 func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -66,7 +67,7 @@ func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 			}
 		case s.queue.Len == 0 || s.queue.Front().Try: // not counted: holders, and tries, which do not stay
 		case !s.contends():
-			found = nil // a member after found waits: for a pass, or for the end of its release
+			found = nil // s waits for a pass or for the end of its release, and r must not get ahead of it
 		case s.failures.Count > 0:
 			return nil, r.Try
 		default:
@@ -77,7 +78,7 @@ func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	return found, r.Try || n < max(h.spare.count, 1)
 }
 
-// advanceSpare has the refused waiters ask again, oldest first: as many as there are grants to spare.
+// advanceSpare has refused waiters ask again, oldest first, at most one for each grant to spare.
 func (h *Group) advanceSpare(now time.Duration) {
 	if h.crowd == 0 {
 		return

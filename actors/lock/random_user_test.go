@@ -42,7 +42,7 @@ func (u *user) request(do wait.Operation, then func(error)) *wait.Request {
 	return r
 }
 
-// address returns the address of the lock, with one of the kinds at random.
+// address returns the address of the lock, with a random one of the world's kinds.
 func (w *world) address() *lease.Address {
 	kind := w.kinds[0]
 	if len(w.kinds) > 1 {
@@ -51,7 +51,7 @@ func (w *world) address() *lease.Address {
 	return &lease.Address{Kind: kind, Name: "orders", Raw: "orders"}
 }
 
-// send delivers a request after a moment, as the registry does.
+// send posts a request, which arrives up to 0.1 ms later.
 func (u *user) send(r *wait.Request) { u.p.Post(u.p.w.UpTo(100*time.Microsecond), r) }
 
 func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.GetId()] }

@@ -117,7 +117,7 @@ func (p *player) pid(name string) *actor.PID {
 	return p.pids[name]
 }
 
-// request returns the request named "a", or "release a" for a cancel.
+// request returns an earlier request: "a" is the acquire of that name, "release a" is its release.
 func (p *player) request(words ...string) *wait.Request {
 	r := p.requests[strings.Join(words, " ")]
 	if r == nil {

@@ -153,7 +153,7 @@ func record(event protocol.Event) (slog.Level, string) {
 	panic(fmt.Sprintf("no log record for %T", event))
 }
 
-// Finish waits until every event is delivered. It gives up if a single call takes longer than grace.
+// Finish waits until every event is delivered. It gives up when no event has been delivered for grace: then OnEvent or the logger blocks.
 func (e *Events) Finish(of clock.Clock, grace time.Duration) error {
 	for {
 		handed, idle := e.progress()

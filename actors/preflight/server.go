@@ -112,11 +112,11 @@ func (c *check) server(ctx context.Context) (findings []finding) {
 	return findings
 }
 
-// sharesNames is the number of names that a check tries on a node of a cluster. If there are two masters, the probability that this node
+// sharesNames is the number of names that shares tries on a node of a cluster. If there are two masters, the probability that this node
 // has all of the names is 2^-64.
 const sharesNames = 64
 
-// shares reports whether other masters decide about some of the names.
+// shares reports whether other masters have some of the names, so that this node is not the only master.
 func (c *check) shares(ctx context.Context) bool {
 	for range sharesNames {
 		key, err := c.throwAway(scripts.Lock)

@@ -9,20 +9,19 @@ import (
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
-// How often a link checks its server: every 5 s while the check succeeds. On a service whose counts of receivers mean nothing the check
-// always fails and costs a connection, so the interval grows.
+// A link checks its server every 5 s while the check succeeds. On a service that does not count receivers correctly the check always fails and
+// costs a connection, so the interval grows.
 const (
 	placeEvery    = 5 * time.Second
 	placeEveryMax = 5 * time.Minute
 )
 
-// stay keeps the connection at the server that executes the scripts. Behind a host name, or an address that is moved, another server may become
-// the master. The next connections for commands lead to the new master, but this connection may survive at the old one. It may even receive
-// messages, because the new master passes them to the old one if that has become its replica. But a release at the new master does not count this
-// subscriber, so the releasing process concludes that nobody waits for the lock.
+// stay keeps the connection at the server that executes the scripts. A host name or an address may be moved to a new master. Then new connections
+// for commands lead to the new master, but this connection may survive at the old one. It may even receive messages: the old master may have become
+// a replica of the new one, which passes messages on to its replicas. But a release at the new master does not count this subscriber, so the
+// releasing process concludes that nobody waits for the lock.
 //
-// So the link publishes to a channel to which only it is subscribed, by the route of the commands, and must find itself among the
-// receivers.
+// To detect this, the link publishes to a channel to which only it is subscribed, by the route of the commands. The message must have a receiver.
 func (l *link) stay() {
 	own, err := l.config.Own()
 	if err != nil {

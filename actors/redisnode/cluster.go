@@ -189,7 +189,7 @@ func (c *Cluster) Close() {
 	}
 }
 
-// PublishCommand returns an argument that go-redis writes as PUBLISH or SPUBLISH.
+// PublishCommand returns an argument that go-redis writes as PUBLISH or SPUBLISH, by the mode at the time of writing.
 func (c *Cluster) PublishCommand() any { return c.tells }
 
 // Part returns the slot.

@@ -20,7 +20,7 @@ import (
 // Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not know
 // yet. As soon as only such subscribers are ahead, the process does not wait.
 //
-// A process that has had no turn yet learns with a refusal how many subscribers there are, and takes a random place among them. Otherwise all
+// A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. Otherwise all
 // newcomers would try after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them
 // would count the same number, let each other go first, and leave the lock free meanwhile. If there are many subscribers, Redis gives the places,
 // because random ones would collide too often.
@@ -63,7 +63,7 @@ type Ended struct {
 	Longest   time.Duration // the longest that the turn could have lasted
 	Receivers int           // number of subscribers that received the release's message, including this process if it listens
 	Listens   bool          // this process is subscribed
-	Lingered  bool          // the turn's grant has lingered, so a client that misses its slot waits for a long time
+	Lingered  bool          // the turn's grant has lingered: slots are longer, because a client that misses its slot waits for another long turn
 }
 
 // After decides how long to stay out after a confirmed release.
@@ -166,8 +166,8 @@ func (y *Turns) rank(now time.Duration) int {
 	return y.ahead
 }
 
-// Won notes a grant by an acquire that was sent at this instant. If a process ahead did not acquire the lock within its slot, its network
-// may be slow, so slots become longer.
+// Won notes a grant. Its acquire was sent at the instant sent. If a process ahead did not acquire the lock within its slot, slots become longer,
+// because its network may be slow.
 func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.gaps.taken(p, now, sent)
 	y.patience.won(y.attendance.mere > 0)

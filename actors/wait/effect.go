@@ -27,7 +27,7 @@ type Effect struct {
 // EffectKind says what to do.
 type EffectKind uint8
 
-// The effects, and the fields of an Effect that they read.
+// The kinds of effects. The comments name the fields of Effect that are set.
 const (
 	DoCall     EffectKind = iota // send Call to Redis
 	DoAnswer                     // answer Request

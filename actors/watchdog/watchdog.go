@@ -310,7 +310,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 		gone, err = scripts.ReadRenewed(m.Reply, r.grants)
 	}
 	switch {
-	case scripts.Scattered(err) && len(r.timers) > 1: // the keys' slot is being moved, which may take longer than a lease: send one script for each
+	case scripts.Scattered(err) && len(r.timers) > 1: // the keys' slot is being moved, which may take longer than a lease: one script for each grant
 		w.renewAll(r.timers, 1)
 		return
 	case err != nil:

@@ -97,8 +97,8 @@ func TestWrap_OneProcessObtainsTheCertificate(t *testing.T) {
 	assert.EqualValues(t, 1, a.issued.Load())
 }
 
-// The lock is lost during the first attempt, which fails. A later attempt acquires the lock again; or, if another process obtains the certificate
-// meanwhile, finds it.
+// The first attempt loses the lock and fails. A later attempt acquires the lock again, or finds the certificate that another process has obtained
+// meanwhile.
 func TestWrap_AttemptsContinueAfterALoss(t *testing.T) {
 	t.Parallel()
 	for name, elsewhere := range map[string]bool{"nobody else wants it": false, "another process is faster": true} {

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Actors send arbitrary messages to a runtime, with arbitrary values. Each request is answered once, nothing panics, and nothing is left.
+// Actors send arbitrary messages to a runtime, with arbitrary values. Each request is answered once, nothing panics, and no lock
+// is left in Redis.
 func FuzzMessages_AreAnsweredOnce(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 1}) // acquire, release

@@ -20,8 +20,8 @@ func (s strict) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervisor,
 	supervisor.StopChildren(child)
 }
 
-// The middleware, supervisor and headers of a user's actor system apply only to the user's actors. The runtime's actors bypass them: failing
-// middleware would interrupt the handling of a lock.
+// The middleware, supervisor and headers of a user's actor system apply only to the user's actors. The runtime's actors bypass them,
+// because middleware that panics would interrupt a step of a lock's actor.
 func TestFault_SystemOfTheUser(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")

@@ -46,7 +46,7 @@ func newServers(t *testing.T, kind locktest.Kind, n int) *servers {
 	return s
 }
 
-// locks returns one process's members: for each server the lock of a new runtime, through the proxy.
+// locks returns the members of one process's red lock: for each server a lock of a new runtime, which connects through that server's proxy.
 func (s *servers) locks(t *testing.T, options holdfast.Options) (locks []*holdfast.Lock) {
 	for _, proxy := range s.proxies {
 		rt := locktest.NewRuntime(t, locktest.NewClient(t, proxy.Addr()), options)

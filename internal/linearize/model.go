@@ -8,14 +8,14 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// What the observer sees of a queue. These are not operations of users.
+// The changes of a queue that the observer sees. They are checked like operations, but no user requests them.
 const (
-	doEnter = "enter" // grants joined the queue's end: one operation, since their order is known and none behind them is granted meanwhile
+	doEnter = "enter" // grants have joined the queue's end; one operation, because their order is known and no later grant is granted meanwhile
 	doLeave = "leave" // Grant has left the queue without being granted the lock
 )
 
-// state is what the model knows about one name: who certainly holds it. Grants that were given up but may still be in Redis are not in it: see
-// facts. A state is never changed, only replaced.
+// state is what the model knows about one name: who certainly holds it. It does not contain grants that were given up but may still be in Redis:
+// see facts. A state is never changed, only replaced.
 type state struct {
 	holds   []holding // sorted
 	left    holding   // the newest one whose user has released it: its runtime may let the grant linger, and hand it on later

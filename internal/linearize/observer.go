@@ -25,7 +25,7 @@ return all`
 // lookEvery is how often the observer looks.
 const lookEvery = 2 * time.Millisecond
 
-// observe looks at the names until ctx ends, and once more after that, to see what has left a queue since the look before.
+// observe looks at the names until ctx ends, and once more after that, to see which grants have left a queue since the look before.
 func (r *run) observe(ctx context.Context, client *redis.Client) {
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
@@ -38,7 +38,8 @@ func (r *run) observe(ctx context.Context, client *redis.Client) {
 	}
 }
 
-// lookOnce looks at the names over a connection that suffers only from faults of the server. It sees nothing while the server restarts.
+// lookOnce looks at the names over a connection without a proxy, so that only faults of the server disturb the look. While the server restarts,
+// the look fails and is not recorded.
 func (r *run) lookOnce(client *redis.Client) {
 	look := Look{Call: r.now(), Seen: map[string]Seen{}}
 	reply, err := client.Eval(context.Background(), lookAt, r.names).Slice()

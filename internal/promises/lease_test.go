@@ -44,7 +44,7 @@ type severed struct {
 	place *locktest.Place
 	proxy *faultproxy.Proxy
 	lease *holdfast.Lease
-	after time.Duration // the link fails when a lease and this time have passed since the start of the test
+	after time.Duration // the link fails when this time, plus the length of a lease, has passed since the start of the test
 	how   func(on bool)
 	down  bool
 	gone  bool // the key was seen to be gone

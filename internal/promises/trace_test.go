@@ -169,7 +169,7 @@ func TestTrace_TellsOfASlowWaitAndAHandOver(t *testing.T) {
 	})
 }
 
-// Each lease ends in exactly one of Released and Lost, whatever ends it.
+// The trace has exactly one of Released and Lost for each lease, whatever ends the lease.
 func TestTrace_TellsHowALeaseEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []holdfast.AcquireOption

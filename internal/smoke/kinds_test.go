@@ -45,7 +45,7 @@ func by[T taker](handle func(rt *holdfast.Runtime, name string) T) taking {
 
 func alike(name string, take taking) kind { return kind{name: name, hold: take, rival: take} }
 
-// kinds returns all kinds that the README lists.
+// kinds returns all kinds that the README lists, except the election.
 func kinds() []kind {
 	spin := alike("spin lock", by((*holdfast.Runtime).SpinLock))
 	spin.polls = true

@@ -28,10 +28,10 @@ type tab struct {
 	t *testing.T
 
 	mu       sync.Mutex
-	problems []string // what the browser complained about
+	problems []string // the browser's complaints
 }
 
-// open starts a browser, and skips the test where there is none.
+// open starts a browser. Without one, and in the short form, it skips the test.
 func open(t *testing.T, options ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
 	if testing.Short() {
@@ -61,7 +61,7 @@ func open(t *testing.T, options ...chromedp.ExecAllocatorOption) *tab {
 	return tb
 }
 
-// note notes what the browser complains about: violations of the policy, and errors of the script.
+// note records the browser's complaints: violations of the Content-Security-Policy, and errors of the page's script.
 func (b *tab) note(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,14 +75,14 @@ func (b *tab) note(event any) {
 	}
 }
 
-// complaints returns what the browser has complained about.
+// complaints returns the complaints so far.
 func (b *tab) complaints() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.problems
 }
 
-// do does what a person does.
+// do performs actions as a person would.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	require.NoError(b.t, chromedp.Do(b, actions...))

@@ -80,7 +80,7 @@ The environment of COMMAND has HOLDFAST_NAME, the name of the lock; HOLDFAST_ID,
 	}
 }
 
-// holding is the settings that exec and lead share: the name of the lock, the command and the durations.
+// holding has the settings that exec and lead share: the name of the lock, the command and the durations.
 type holding struct {
 	name    string
 	program []string

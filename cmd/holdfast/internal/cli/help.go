@@ -80,7 +80,7 @@ func (a *app) help(c *command) int {
 	return a.write(b.String())
 }
 
-// form is a flag as it is written.
+// form returns a flag as the user writes it, such as "-q, --quiet".
 func (d *flagDoc) form() string {
 	var forms []string
 	for _, name := range d.names {
