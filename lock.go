@@ -46,14 +46,15 @@ func (l *Lock) same(other *Lock) bool {
 
 // Acquire waits until it has the lock, or ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and
 // ctx's error. If Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s), Acquire fails before ctx ends, and the
-// error wraps the cause. If ctx is cancelled while Redis does not answer, Acquire may return half a second later; a deadline of ctx is kept.
+// error wraps the cause without matching ErrNotAcquired. If ctx is cancelled while Redis does not answer, Acquire may return half a
+// second later; a deadline of ctx is kept.
 // Waiters of one process are served in order of arrival.
 func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return l.acquire(ctx, opts, false)
 }
 
 // TryAcquire makes one attempt. If the lock is taken, or others in this process are waiting for it, the error matches
-// ErrNotAcquired and is a *BusyError.
+// ErrNotAcquired and is a *BusyError. If Redis does not answer, the error wraps the cause, and matches ErrNotAcquired only if ctx has ended.
 func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return l.acquire(ctx, opts, true)
 }

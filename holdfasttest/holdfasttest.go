@@ -10,7 +10,8 @@
 // A Server can hold locks as another process would, lose them, cut a runtime off from Redis, and restart. In a bubble of testing/synctest it uses the
 // time of the bubble, so a test of hours of renewals takes milliseconds. Call New inside the bubble, with the bubble's t.
 //
-// While a runtime is cut off, go-redis writes a line to stderr for each connection that it cannot make; redis.SetLogger turns that off.
+// While a runtime is cut off, go-redis writes a line to stderr for each connection that it cannot make. Disable of package
+// github.com/redis/go-redis/v9/logging turns that off.
 //
 // The server is miniredis with its clock running. Package embedded lists how it differs from a real Redis. Do not move its time with functions of
 // miniredis: the runtime would not notice.
