@@ -47,7 +47,9 @@ func (l *Lock) same(other *Lock) bool {
 // Acquire waits until it has the lock, or ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and
 // ctx's error. If Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s), Acquire fails before ctx ends, and the
 // error wraps the cause without matching ErrNotAcquired. If ctx is cancelled while Redis does not answer, Acquire may return half a
-// second later; a deadline of ctx is kept.
+// second later (a second if Redis was slow before). A deadline of ctx is kept. Acquire may run the hooks of the Redis client on its goroutine, and a
+// hook that blocks holds it up.
+//
 // Waiters of one process are served in order of arrival.
 func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return l.acquire(ctx, opts, false)
@@ -105,7 +107,7 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (wait.A
 	case o.lease && o.Lease == 0, o.renewed && o.Renewed == 0, o.atMost && o.AtMost == 0, o.atLeast && o.AtLeast == 0:
 		err = lease.Check(0)
 	default:
-		err = o.AcquireSpec.Check(l.address.Kind, l.rt.id)
+		err = o.Check(l.address.Kind, l.rt.id)
 	}
 	if err != nil {
 		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", lease.Quoted(l.address.Name), err)

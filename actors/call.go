@@ -24,30 +24,58 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 	if err != nil {
 		return err
 	}
-	if !s.Try && (s.Wait <= 0 || s.Wait > redisnode.Silence) && lasts(ctx) {
+	if !s.Try && (s.Wait <= 0 || s.Wait > sendMost) && lasts(ctx) {
 		r.Offer.Make()
 	}
 	e.registry.request(r)
-	e.sendLeft(r)
 	if s.Wait <= 0 {
+		e.sendLeft(r, 0)
 		return e.await(ctx, r, true)
 	}
 	timer := e.endAfter(s.Wait, r)
 	defer timer.Stop()
+	e.sendLeft(r, 0)
 	return e.await(ctx, r, false) // no recycling: the timer may still cancel the request
 }
 
-// lasts reports whether a goroutine with this context may send a call itself. It then returns from Redis after redisnode.Silence at the latest. A
-// context that ends by its deadline must not be overrun; one that is cancelled while Redis is silent may be, by that time.
+// sendMost is how long a goroutine that sends a call itself may be in go-redis: see gateway.Run.
+const sendMost = 2 * redisnode.Silence
+
+// lasts reports whether a goroutine with this context may send a call itself. While it does, it cannot react to the end of the context, for up to
+// sendMost. So the deadline of the context must be further away than that. If the context is cancelled meanwhile, the goroutine notices it up to
+// sendMost late.
 func lasts(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
-	return ctx.Err() == nil && (!bounded || time.Until(deadline) > redisnode.Silence)
+	return ctx.Err() == nil && (!bounded || time.Until(deadline) > sendMost)
 }
 
-// sendLeft sends the call that the actor of the lock has left to this goroutine, if there is one.
-func (e *Engine) sendLeft(r *wait.Request) {
-	if call := r.Offer.Collect(); call != nil {
-		e.registry.shardOf(r.Address.Raw).lane.outlet(call).Run(call)
+// sendLeft sends the call that the actor of the lock has left to this goroutine, if there is one. A hook of the client may end the goroutine
+// (runtime.Goexit, as t.FailNow does). Then nobody waits for the answer to the request. number is how many permits the request takes.
+func (e *Engine) sendLeft(r *wait.Request, number int64) {
+	call := r.Offer.Collect()
+	if call == nil {
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			go e.abandon(r, number)
+		}
+	}()
+	e.registry.shardOf(r.Address.Raw).lane.outlet(call).Run(call)
+	returned = true
+}
+
+// abandon cancels a request whose requester is gone. If it was granted, the grant is given back.
+func (e *Engine) abandon(r *wait.Request, number int64) {
+	e.Cancel(r, protocol.ErrNotAcquired)
+	<-r.Answered
+	switch {
+	case r.Err != nil:
+	case r.Do == wait.Acquire:
+		e.ReleaseAsync(r.Hold)
+	case acquires(r):
+		_, _ = e.Count(context.Background(), r.Address, r.Address.Kind.Counting.Give, number, false)
 	}
 }
 
@@ -163,7 +191,7 @@ func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 		r.Offer.Make()
 	}
 	h.Grant.Actor.Send(r)
-	e.sendLeft(r)
+	e.sendLeft(r, 0)
 	return e.awaitRelease(ctx, r)
 }
 
@@ -203,7 +231,7 @@ func (e *Engine) releaseAsync(r *wait.Request) {
 }
 
 // claim ends the hold for its holder and makes the release request for the actor of the lock. If the hold had ended before, claim returns no
-// request. The error then says how the hold ended; it is nil if Close ended it.
+// request. The error then says how the hold ended; the error is nil if Close ended the hold.
 func (e *Engine) claim(h *lease.Hold) (*wait.Request, error) {
 	if h.Claim() {
 		r := e.requests.take(wait.Release, h.Grant.Address)

@@ -15,8 +15,8 @@ import (
 // Count carries out an operation on a semaphore or latch. number is how many to take or give, or the value to set. The result is Redis'
 // answer.
 //
-// Count returns when ctx ends. The exception is an operation that gives something back: Count waits releaseGrace longer for it, and then it
-// continues in the background.
+// Count returns when ctx ends. The exception is an operation that gives something back: Count waits up to releaseGrace longer for its answer.
+// After that, the operation continues in the background.
 func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
 	r := e.requests.take(wait.Count, a)
 	r.Count, r.Number, r.Try = op, number, try
@@ -31,7 +31,7 @@ func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountO
 		r.Offer.Make()
 	}
 	e.registry.request(r)
-	e.sendLeft(r)
+	e.sendLeft(r, number)
 	if answered(ctx, r) {
 		number, err := r.Number, r.Err
 		e.requests.put(r)

@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// demand exists if locks may linger. It receives a message whenever another process is refused a lock that this one has, and passes it on to
-// the lock's actors. If a message is lost, for example with a broken connection, another one follows: waiters ask Redis every second.
+// demand is an actor that exists if Options.Linger is set. It receives a message whenever a lock that this process has is refused to another
+// contender, or is released by force. It passes the message on to the lock's actors. If a message about a refusal is lost, for example with a
+// broken connection, another one follows: waiters ask Redis every second.
 type demand struct{ engine *Engine }
 
 // Receive is the actor's only entry.

@@ -1,37 +1,38 @@
 // Package actors is the engine of a runtime: it starts and ends the runtime's actors, routes each request to the actor of the requested name, and
-// carries out what that actor's machine decides. It makes no promise of compatibility. Users reach it through the handles of the root package
-// and the messages of package protocol.
+// carries out what that actor's machine decides. The package makes no promise of compatibility. Users reach it through the handles of the root
+// package and the messages of package protocol.
 //
 //	guardian holdfast-<uuid>       one per runtime, parent of the others; Close stops it and waits
 //	 |- front-00 ... front-15      messages of users' actors -> requests                                    front.go porter.go api/
 //	 |- subscriber                 channel -> actors that wait                                              pubsub/
 //	 |- announcer                  keeps Options.Process written in Redis, if it is set                     announce.go
-//	 |- demand                     which lingering locks other processes want, if Options.Linger is set     demand.go
+//	 |- demand                     learns which locks other processes want, if Options.Linger is set        demand.go
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog/
 //
-// Every name in use has one actor for each family of kinds, holdfast-<uuid>/<number>:<name>. It is the shell of a machine (shell.go,
-// machine.go). The registry (registry.go) is an object. It finds or spawns the actor of a name, and lets an idle actor stop.
+// A name in use has one actor for each family of kinds in use, holdfast-<uuid>/<number>:<name>. Readers and writers share a family; every other
+// kind is a family of its own. The actor is a shell (shell.go) around a machine (machine.go). The registry (registry.go) is an object. It finds
+// or spawns the actor of a name, and lets an idle actor stop.
 //
 // The gateways (gateway/) are objects that take script calls from any goroutine and post the results. There are two for locks, and all calls of a
-// lock use the same one. If replicas have to acknowledge acquires, there are two more gateways for acquires. The watchdog has its own, because
-// its calls must not wait behind acquires. On a cluster, each gateway has one part for each master.
+// lock use the same one. If replicas have to acknowledge acquires, there are two more gateways for acquires. Renewals have a gateway of their
+// own, because they must not wait behind acquires; the announcer uses it, too. On a cluster, each gateway has one part for each master.
 //
 // A machine works in steps: state, message and time go in, effects come out. There are three machines: lock.State for a lock with one
 // contender and one grant at a time, lock.Group for several, counter.State for semaphores and latches. Transcripts test them. The shell of a
-// machine gives it the time, and carries out whatever touches other actors. ARCHITECTURE.md says what runs on which goroutine.
+// machine gives it the time, and carries out the effects. ARCHITECTURE.md says what runs on which goroutine.
 //
 // Requests go through the registry, which knows whether the actor of a name still lives. A goroutine's release of a lease goes straight to the
 // actor, and so do results, channel messages and the watchdog's messages. They need no registry, because the actor does not stop while one of
-// them may still come.
+// them may still arrive.
 //
 // These are the packages below this one. A test in the root package (architecture_test.go) says which of them may import which:
 //
-//	api        messages of users' actors to requests, and answers to messages
+//	api        turns messages of users' actors into requests, and answers into messages
 //	clock      time and timers
 //	mailbox    how protoactor runs an actor
 //	outbox     messages to the user's actors, events
 //	trace      Options.Trace, and the counts of Stats
-//	redisnode  which server decides about a key, its clock, its errors in words
+//	redisnode  the Redis servers: which one has a key, their clocks, explanations of their errors
 //	watchdog   renews leases before they expire
 //	gateway    calls to Redis
 //	pubsub     which actor waits on which channel

@@ -117,9 +117,9 @@ func (e *Engine) Close(ctx context.Context) error {
 // Closing returns a channel that is closed when Close is called.
 func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
 
-// shutDown ends the parts of the engine in the order in which they need each other. First the locks are released, which needs the gateways and
-// the subscriber. The watchdog stops before the gateways, because it sends to one. The workers stop after all actors, because the actors run on
-// them. The outbox and the events come at the end, because all the parts before may add to them.
+// shutDown ends the parts of the engine, each one after the parts that need it. First the locks are released, which needs the gateways and the
+// subscriber. The watchdog stops before the gateways, because it sends to one. The workers stop after all actors, because the actors run on
+// them. The outbox and the events end last, because all other parts may add to them.
 func (e *Engine) shutDown() {
 	e.registry.enter(wait.Closing)
 	begun, forgotten := e.clock.Now(), e.forgetProcess()
@@ -129,12 +129,12 @@ func (e *Engine) shutDown() {
 	late, timer := clock.After(e.clock, max(begun+e.policy.Lease+time.Second-e.clock.Now(), closeGrace)) // when Close stops waiting for calls
 	defer timer.Stop()
 	e.watchdog.Stop()
-	e.checks.Wait()
 	hung := !e.closeLanes(late)
 	done := make(chan struct{})
 	e.root.Send(e.subscriber, pubsub.Stop{Done: done})
-	await(done, late)
-	e.masters.Close()
+	hung = !await(done, late) || hung
+	hung = !await(waited(e.checks.Wait), late) || hung
+	hung = !await(waited(e.masters.Close), late) || hung
 	e.ending.Store(true)
 	e.root.Stop(e.guardian)
 	<-e.stopped
@@ -207,11 +207,22 @@ func await(done <-chan struct{}, late chan struct{}) bool {
 	}
 }
 
+// waited calls a function that waits, and returns a channel that is closed when it has returned.
+func waited(wait func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		wait()
+		close(done)
+	}()
+	return done
+}
+
 // giveUp ends the requests that still wait for Redis.
 func (e *Engine) giveUp() {
 	e.registry.enter(wait.Aborting)
 	<-e.registry.living.zero
 }
 
-// closeGrace is the time for which Close waits for a function of the user that does not return.
+// closeGrace is the time for which Close waits for a function of the user that does not return. Close also waits for at least that time for calls
+// to Redis in flight.
 const closeGrace = 5 * time.Second

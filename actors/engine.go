@@ -72,7 +72,7 @@ type Engine struct {
 	tells      *redisnode.PublishMode
 	clock      clock.Clock
 	policy     wait.Policy
-	spinning   wait.Policy // for kinds whose waiters poll: more gaps, in which other processes find the lock free
+	spinning   wait.Policy // for kinds whose waiters poll: more gaps (turns.Policy), in which other processes find the lock free
 	renewBatch int
 	nameMapper func(string) string
 	process    string
@@ -119,9 +119,9 @@ type Engine struct {
 }
 
 const (
-	// laneCount is the number of batches of a server's locks that are in flight at once while no batch hangs. While the server executes one
-	// batch, the other is filled, or its replies are read. With more than two, batches would get so small that the cost of a batch outweighs the
-	// cost of its calls.
+	// laneCount is the number of lanes. Each gateway of a lane has at most one batch in flight to a server, unless a batch hangs. While the server
+	// executes the batch of one lane, the other lane fills its batch, or reads the replies. With more than two lanes, batches would get so small
+	// that the cost of a batch outweighs the cost of its calls.
 	//
 	// All calls of a lock take the same lane, so calls of one script keep their order, except for repeats. Waiters of a fair lock therefore reach
 	// Redis in the order in which they came.
@@ -269,7 +269,7 @@ func (e *Engine) watchdogConfig() watchdog.Config {
 	}
 }
 
-// lane has the gateways for the calls of its locks.
+// lane has the gateways for the calls of some of the locks. The name of a lock decides which lane it uses.
 type lane struct {
 	gateway  gateway.Gateway
 	acquires gateway.Gateway // a gateway of its own if acquires wait for replicas; otherwise the lane's usual gateway
@@ -312,7 +312,7 @@ func (e *Engine) pubSub() pubsub.Config {
 	return c
 }
 
-// why returns the error for a call about a key that no server has answered, with the last cause that is known.
+// why returns the error for a key about which no server has answered a call yet. The error wraps the last known cause, if there is one.
 func (e *Engine) why(raw string) error {
 	if n := e.masters.ForKey(raw); n != nil {
 		return n.Errors.WithLast(rpc.ErrNoAnswerYet)
@@ -340,7 +340,8 @@ const saltBits = 24
 //   - A counter, so that this runtime never makes the same id twice.
 //   - Random bits from the operating system. When a snapshot of a virtual machine is resumed twice, both copies of the process have the
 //     same UUID and continue from the same count. Without these bits, Redis would take the grant of one copy for a repeat of the other's.
-//   - The last bit, which asks other processes to send this runtime their demand (scripts/lib/demand.lua).
+//   - The last bit, which is 1 if Options.Linger is set. It asks other processes to notify this runtime when they want the lock
+//     (scripts/lib/demand.lua).
 func (e *Engine) newGrantID() string {
 	number := e.Number()<<saltBits&math.MaxInt64 | e.salt()&(1<<saltBits-1)&^1 // positive, as the thread ids of Redisson are
 	if e.policy.Linger > 0 {
@@ -365,8 +366,9 @@ func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 // Now returns the present instant of the engine's clock.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 
-// Time converts an instant to wall-clock time, with a monotonic reading. It starts from the present, because a suspension changes the
-// difference between the two clocks. It reads the wall clock first, so a pause between the two readings makes a deadline earlier, never later.
+// Time converts an instant of the engine's clock to a time.Time with a monotonic reading. It starts from the present, because a suspension
+// changes the difference between the engine's clock and Go's monotonic clock. It calls time.Now first, so a pause before it reads the engine's
+// clock makes a deadline earlier, never later.
 func (e *Engine) Time(instant time.Duration) time.Time {
 	present := time.Now()
 	return present.Add(instant - e.clock.Now())
@@ -417,10 +419,12 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
-// replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window, but its worker
-// hangs until the connection is given up. replyWait is therefore StuckMax windows, so that there is a worker for the next attempt, but at least
-// redisnode.Silence, because a server that pauses briefly must not cost all its connections. So if the lease is shorter than 375 ms, all workers may
-// hang for up to redisnode.Silence. If replicas must acknowledge, AckTimeout is added. The limit is never more than redisnode.ReplyWait.
+// replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window (rpc.Window), but
+// its worker hangs until the connection is given up. replyWait is therefore StuckMax windows, so that a worker is left for the next attempt.
+//
+// The limit is at least redisnode.Silence, because a brief pause of the server must not cost all its connections. If the lease is shorter than
+// 375 ms, all workers may therefore hang for up to redisnode.Silence. If replicas must acknowledge, AckTimeout is added. The limit is never more
+// than redisnode.ReplyWait.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), redisnode.Silence)
 	if p.AckReplicas > 0 {

@@ -20,7 +20,7 @@ type front struct {
 
 const frontCount = 16
 
-// cancelByID cancels an acquire of an actor, by the actor's own name for it.
+// cancelByID cancels an acquire of an actor. id is the number that the actor gave the acquire.
 type cancelByID struct {
 	requester lease.Ref
 	id        uint64

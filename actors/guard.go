@@ -61,7 +61,7 @@ func (g *Guard) Free() {
 }
 
 // unguarded is the cleanup. It runs on a goroutine of the Go runtime, outside of any testing/synctest bubble, so it must not touch the
-// engine's channels and timers. It only adds the lease to the engine's leaks, which the engine looks at when the watchdog calls it.
+// engine's channels and timers. It only adds the lease to the engine's leaks; noticeLeaks does the rest.
 func (w *watch) unguarded() {
 	leak := w.whole
 	if h := w.hold.Load(); h != nil {
@@ -75,7 +75,7 @@ func (w *watch) unguarded() {
 	}
 }
 
-// leaks holds the dropped leases that have not been reported yet. The watchdog calls noticeLeaks once a second while anything is held.
+// leaks holds the dropped leases that have not been reported yet. The watchdog calls noticeLeaks about once a second while it watches a lease.
 type leaks struct {
 	mu  sync.Mutex
 	all []Leak
@@ -118,7 +118,7 @@ func (l leakedHold) Home() *Engine {
 	return l.engine
 }
 
-// Notice reports the leak. A fixed lease is not released: it expires by itself, and its holder may have intended that.
+// Notice reports the leak and starts a release. A fixed lease is only reported: it expires by itself, and its holder may have intended that.
 func (l leakedHold) Notice(e *Engine) (done bool) {
 	if l.Err() == nil && l.Awaited() {
 		return false

@@ -10,7 +10,7 @@ import (
 // heldQuery asks the actor of a name for its leases.
 type heldQuery struct{ answer chan Held }
 
-// Held are the leases of one name.
+// Held has the leases of one name in one family of kinds, and the number of its waiters.
 type Held struct {
 	Holds   []*lease.Hold
 	Waiting int // acquires that wait

@@ -19,9 +19,9 @@ import (
 // registry finds the actor of a name, or spawns it, and stops the actor when it has been idle for a while. The registry is an object with
 // mutexes, not an actor, so that a request reaches the lock's actor without another message.
 //
-// protoactor drops messages to an actor that has stopped. So the registry counts the messages that it has on their way to each actor: a message
-// is added under the shard's mutex before it is sent, and subtracted after it has been handled. An actor stops only after its shard has
-// removed it under that mutex, idle and with nothing on its way. A later request spawns another actor.
+// protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor: a message is
+// added under the shard's mutex before it is sent, and subtracted after it has been handled. An actor stops only after its shard has removed it
+// under that mutex. The shard does so only when the actor is idle and no message is on its way to it. A later request spawns another actor.
 type registry struct {
 	engine     *Engine
 	shards     [shardCount]shard
@@ -95,8 +95,8 @@ func (r *registry) shardOf(raw string) *shard { return &r.shards[r.engine.shard(
 
 // request sends a request to the actor of its name. While the runtime closes, the request is refused.
 //
-// Timers and context hooks that cancel the request must be set after this call: a cancel that overtakes its request finds nothing to cancel, and
-// then nothing ends the wait.
+// Timers and context hooks that call Cancel for the request must be set after this call: a cancel that overtakes its request finds nothing to
+// cancel, and then nothing ends the wait.
 func (r *registry) request(m *wait.Request) {
 	if to := r.shardOf(m.Address.Raw).admit(m.Address); to != nil {
 		m.Routed = true
@@ -242,7 +242,7 @@ func (s *shard) enter(stage wait.Stage) (members []*member) {
 	return members
 }
 
-// next is what an actor does after a message.
+// next says what an actor has to do after a message.
 type next uint8
 
 const (

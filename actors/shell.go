@@ -148,13 +148,13 @@ func (a *shell) step(c actor.Context, message any) {
 }
 
 func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
-	room := a.machine.Room()
+	room, last := a.machine.Room(), lastCall(effects)
 	for i := range effects {
 		e := &effects[i]
 		*room = effects[i+1:] // the effects that have not been carried out; after a panic they are still there
 		switch e.Do {
 		case wait.DoCall:
-			a.call(e.Call)
+			a.call(e.Call, i == last)
 		case wait.DoAnswer:
 			if e.Request == a.request {
 				a.request = nil
@@ -246,10 +246,21 @@ func (a *shell) stopTimer() {
 	}
 }
 
-func (a *shell) call(call wait.Call) {
+// lastCall returns the index of the last call; -1: there is none.
+func lastCall(effects []wait.Effect) int {
+	for i := len(effects) - 1; i >= 0; i-- {
+		if effects[i].Do == wait.DoCall {
+			return i
+		}
+	}
+	return -1
+}
+
+// call sends a call. Only the last one of a step may be left to the requester: it would be sent after the others.
+func (a *shell) call(call wait.Call, last bool) {
 	carrier := call.Carrier()
 	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), a.member, call
-	if r := a.request; r != nil && r.Offer.Leave(carrier) {
+	if r := a.request; last && r != nil && r.Offer.Leave(carrier) {
 		return
 	}
 	a.member.shard.lane.outlet(carrier).Submit(carrier)

@@ -43,7 +43,7 @@ const (
 type CountOp struct {
 	Word    string // the operation in words, for error texts
 	Way     Way
-	Changes bool     // the operation changes something, so its result is kept for retries
+	Changes bool     // the operation changes something, and its result is kept for retries
 	Undo    *CountOp // undoes the operation when its caller has left; nil: it is not undone
 	Ends    bool     // the operation ends grants that are held, unless its result is 0
 	Grants  []string // the grants that the operation ends; nil: all
@@ -71,7 +71,7 @@ type Counted struct {
 	Reserved bool   // of a Take: this runtime has a reservation
 }
 
-// Forget returns a call that deletes the results of answered requests, for the case that no other call could delete them.
+// Forget is the operation that deletes the results of answered requests, for the case that no other call could delete them.
 var Forget = &CountOp{Word: "forget", Call: func(_ *Site, raw string, t CountTerms) Call {
 	c := newCall(counterForget, len(t.Answered), 1, -1)
 	return answered(c, raw, t, t.Request)

@@ -1,4 +1,4 @@
 package scripts
 
-// All is every script of the package.
+// All returns every script of the package.
 func All() []*Script { return all }

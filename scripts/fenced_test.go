@@ -73,8 +73,8 @@ func TestFencedAcquire_TakesABlockOfTokens(t *testing.T) {
 	})
 }
 
-// Lua represents integers exactly up to 2^53. A larger counter, or a value that is not a counter, is refused and left unchanged, because a
-// rounded counter could issue a token twice.
+// Lua represents integers exactly up to 2^53. A counter of that size or more, or a value that is not a counter, is refused and left unchanged,
+// because a rounded counter could issue a token twice.
 func TestFenced_CounterThatIsNone(t *testing.T) {
 	on(t, func(b bed) {
 		counter := "redisson_lock_token:{" + b.name + "}"

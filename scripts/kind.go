@@ -164,7 +164,7 @@ type Terms struct {
 	Standing   bool          // of an acquire: the grant should already be in the queue
 	Heir       string        // of a release: this runtime's first waiter, which gets the lock at once if it is next
 	HeirLease  time.Duration // the heir's lease
-	Keep       time.Duration // of a release: how long the lock stays taken nevertheless
+	Keep       time.Duration // of a release: how long the lock stays taken after it
 	Room       *Room         // memory for the command; nil: it is allocated
 	Arguments  *Arguments    // the lock's arguments from earlier calls; nil: they are not kept
 }

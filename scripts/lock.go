@@ -173,7 +173,7 @@ func forceReleaseLock(s *Site, raw string) Call {
 // Acquired is the reply of an acquire.
 type Acquired struct {
 	Granted     bool
-	TTL         time.Duration // of the lock; negative: the key has none
+	TTL         time.Duration // until the lock or the next permit expires; negative: never
 	Holder      string        // one of the holders, if the call asked for one
 	Subscribers int           // number of subscribers of the lock's channel, if the call asked for it; 0: unknown
 	Place       int           // the place that the script gives to the caller among many subscribers, from 1; 0: none

@@ -124,8 +124,8 @@ func TestAcquire_CountsSubscribers(t *testing.T) {
 	}
 }
 
-// Many subscribers get one place after the other, and begin again at 1. The key is forgotten soon. If it holds something else, all subscribers choose
-// their places themselves.
+// Among many subscribers, Redis gives out the places in order, and begins again at 1 after the last one. The key that remembers the last place
+// expires after 10 s. If that key holds another type, all subscribers choose their places themselves.
 func TestAcquire_GivesPlacesAmongMany(t *testing.T) {
 	const many = 64
 	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {

@@ -56,8 +56,8 @@ type HeldPermit struct {
 	Left time.Duration // remaining lease; negative: the permit never expires
 }
 
-// ReadPermit reads a member of PermitsKey and its score. now is the server's time. held is false if the permit has expired; ok is
-// false if the member is not a permit.
+// ReadPermit reads a member of PermitsKey and its score. now is the server's time. held is false if the permit's lease and its grace have
+// ended; ok is false if the member is not a permit.
 func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, held, ok bool) {
 	if len(member) != 16 {
 		return p, false, false
@@ -81,7 +81,7 @@ var sidePrefixes = []string{
 	"holdfast_attempt:", "holdfast_want:", "holdfast_waiting:", "holdfast_process:", "holdfast_leader:",
 }
 
-// IsSideKey reports whether a key belongs to a lock, election or process but is not a lock's own key.
+// IsSideKey reports whether a key belongs to a lock, election or process but is not a lock's own key. It does not recognize a PermitsKey.
 func IsSideKey(key string) bool {
 	for _, prefix := range sidePrefixes {
 		if strings.HasPrefix(key, prefix) {

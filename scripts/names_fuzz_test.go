@@ -71,7 +71,7 @@ func redissons(kind *scripts.Kind, name string) []string {
 }
 
 // Two names share no key, with two exceptions that come from Redisson. x and {x} have the same hash tag, so they share all keys except the
-// locks' own. And a name may look like the key of another lock. A name without braces that begins with the user's own prefix does not.
+// locks' own. And a name with braces may look like the key of another lock; a name without braces never does.
 func FuzzNames_OfTwoLocksDoNotMeet(f *testing.F) {
 	for i, name := range odd {
 		f.Add(name, odd[(i+1)%len(odd)])

@@ -188,7 +188,7 @@ func TestPermits_NumbersAreRepeatable(t *testing.T) {
 			assert.Equal(b, int64(1), b.count(scripts.PermitsRelease([]string{permit(1)}), us+":7"))
 			assert.Equal(b, int64(0), b.count(scripts.PermitsSet, us+":8", 0))
 		}
-		assert.Equal(b, []string{"3", "2", "0", "1"}, published(), "deltas, totals and numbers of permits, as Redisson's")
+		assert.Equal(b, []string{"3", "2", "0", "1"}, published(), "deltas, totals and numbers of permits, as Redisson publishes them")
 		for range 2 {
 			assert.Equal(b, int64(1), b.count(scripts.PermitsDeleteAll, us+":9"))
 		}

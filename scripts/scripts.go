@@ -14,7 +14,7 @@ import (
 
 // Script is one Lua script with its includes in place.
 type Script struct {
-	Name   string // name of the file, without .lua
+	Name   string // name of the file, without .lua; the name of a variant (Many, Migrating) has a suffix
 	Source string
 	SHA    string // digest for EVALSHA
 	sha    any    // SHA as an interface value, so that calls need not allocate it
@@ -108,7 +108,7 @@ func (c Call) SetNotAfter(ms int64) {
 // TakesTokens reports whether the script issues fencing tokens, so that SetFloor must be called before sending.
 func (c Call) TakesTokens() bool { return c.floor > 0 }
 
-// SetFloor sets the lower bound of fencing tokens, server time in us.
+// SetFloor sets the lower bound of fencing tokens: server time in microseconds.
 func (c Call) SetFloor(us int64) { c.Command[c.floor] = us }
 
 // Sent returns a copy of the command, for callers that keep or change the command. A hook of the user's client may rename keys in place. If

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// MaxSpares and MaxSpareCap bound what a wheel keeps of recycled memory.
+// MaxSpares and MaxSpareCap limit the recycled memory that a wheel keeps.
 const (
 	MaxSpares   = maxSpares
 	MaxSpareCap = maxSpareCap

@@ -135,6 +135,11 @@ func (w *Wheel[T]) AddAll(ts []*Timer[T], at time.Duration) bool {
 	return true
 }
 
+// Wake makes the wheel read its clock, and deliver what is due. That is needed only if the clock jumps
+// forward, for example because it counts the time for which the machine was suspended: until the
+// next slot that it waits for, the wheel sleeps by Go's clock, which does not.
+func (w *Wheel[T]) Wake() { w.driver.after(0) }
+
 // Cancel disarms t. It reports true if t was armed; due will then not receive it. It reports
 // false if t was not armed, was already delivered (due may be about to receive it), or the
 // wheel has been stopped.

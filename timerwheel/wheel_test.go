@@ -327,6 +327,33 @@ func TestWheel_TakesReadingsOfTheClockInAnyOrder(t *testing.T) {
 	require.Equal(t, []int64{13, 10}, driver.Awaited)
 }
 
+// The clock may jump forward while the driver sleeps, and a timer that is armed then makes the wheel see that before the driver does.
+func TestWake_AfterAJumpOfTheClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var jump atomic.Int64
+		start, delivered := time.Now(), make(chan *timer, 10)
+		w, err := timerwheel.New(timerwheel.Options{
+			Width: time.Second, Slots: 16, Now: func() time.Duration { return time.Since(start) + time.Duration(jump.Load()) },
+		}, func(batch []*timer) {
+			for _, due := range batch {
+				delivered <- due
+			}
+		})
+		require.NoError(t, err)
+		defer w.Stop()
+		var far, near, nudge timer
+		w.Add(&far, 15*time.Second)
+		synctest.Wait()
+		jump.Store(int64(time.Hour))
+		w.Add(&near, w.Now()+2*time.Second)
+		w.Add(&nudge, 0)
+		w.Wake()
+		synctest.Wait()
+		require.Len(t, delivered, 2, "the far timer, and the nudge")
+	})
+}
+
 func TestStop_ReturnsExactlyTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 10*ms, 16)

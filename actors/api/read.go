@@ -36,7 +36,7 @@ type Asked struct {
 	lock string
 }
 
-// Read turns a message into a request. It returns false if there is nothing to route: it has answered an invalid request, or reported a
+// Read turns a message into a request. It returns false if there is nothing to route: Read has then answered an invalid request, or reported a
 // message that cannot be answered.
 func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
 	q = parse(message)

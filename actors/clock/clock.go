@@ -1,5 +1,5 @@
 // Package clock provides the time of this process, suspensions included, and timers. The packages under actors take instants and timers from
-// here, except for the time limits of some calls to the servers.
+// here. Some time limits of calls to the servers, and the pauses of a cluster's discovery, use package time directly.
 package clock
 
 import (
@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Never is an instant that does not come.
+// Never is an instant that never comes.
 const Never = time.Duration(math.MaxInt64)
 
-// Clock is the source of time for all that decides about locks. Instants count from the start of the runtime and never go back. Now includes
+// Clock is the source of time for all decisions about locks. Instants count from the start of the runtime and never go back. Now includes
 // the time for which the machine was suspended, because Redis continues to expire keys meanwhile. Timers do not include it: code that must
 // notice a suspension soon has to call Now from time to time.
 type Clock interface {
@@ -20,7 +20,7 @@ type Clock interface {
 	AfterFunc(d time.Duration, f func()) Timer
 }
 
-// Timer is one AfterFunc.
+// Timer is the timer of one call of AfterFunc. Its methods are those of time.Timer.
 type Timer interface {
 	Stop() bool
 	Reset(d time.Duration) bool
@@ -32,7 +32,7 @@ type System struct {
 	sleep *sleepGauge
 }
 
-// NewSystem starts counting now.
+// NewSystem makes a System that counts time from now.
 func NewSystem() System { return startSystem(suspended) }
 
 func startSystem(suspended func() time.Duration) System {
@@ -57,9 +57,9 @@ func After(c Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
 // sleepGauge measures for how long the machine has been suspended. Go's monotonic clock stops during a suspension (golang/go#24595), so
 // without the gauge a lease would seem to have as much time left after a suspension as before.
 //
-// The kernel is asked about once per askEvery of time awake at most, because asking it costs two system calls. A suspension is noticed at once all the
-// same: the kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes. Both take longer
-// than askEvery, and the monotonic clock runs meanwhile, so the first call of Now after a suspension asks.
+// The kernel is asked at most about once per askEvery of time awake, because asking costs two system calls. A suspension is still noticed at once:
+// the kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes. Suspending and resuming
+// the devices take longer than askEvery, and the monotonic clock runs meanwhile. So the first call of Now after a suspension asks.
 type sleepGauge struct {
 	// fixed at construction
 	suspended func() time.Duration // time suspended since a fixed instant, perhaps too low; nil: unknown on this system

@@ -79,7 +79,7 @@ func (s *State) onClose(to wait.Stage) {
 			s.emit(s.unconfirmed(a.op))
 		}
 	}
-	if s.returnOwed(); s.pending.number > 0 { // some of the permits may have no caller any more, to whom an error would say that they are missing
+	if s.returnOwed(); s.pending.number > 0 { // the callers of some permits may have left, so no error would reach them
 		s.emit(s.unconfirmed(s.pending.op))
 	}
 	for _, r := range s.pending.requests {

@@ -101,7 +101,7 @@ func (w *countWorld) checkEnd() {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
 			w.Failf("%s: %d requests have no answer", p.Name, len(p.checker.open))
 		}
-		for range 2 { // two calls, because the first may only delete results
+		for range 2 { // twice, because at first the actor may only delete results
 			if !p.stopped {
 				p.step(wait.TryRetire{})
 				w.drain()

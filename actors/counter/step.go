@@ -268,8 +268,8 @@ func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timi
 	return t
 }
 
-// forgetResult notes that Redis need not keep the result of a request whose answered call was sent at this instant, unless a duplicate of
-// the request may still arrive.
+// forgetResult notes that Redis need not keep the result of a request, unless a duplicate of the request may still arrive. The call that was
+// answered was sent at the instant sent.
 func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration) {
 	if op.Changes && c.duplicateUntil <= sent && len(s.answered) < answeredMax {
 		s.answered = append(s.answered, c.request)

@@ -16,8 +16,8 @@ import (
 type attempt struct {
 	copies
 	op     *scripts.CountOp
-	upTo   int64 // of a Look: the number of the last waiter that it can answer
-	number []int64
+	upTo   int64           // of a Look: the number of the last waiter that it can answer
+	number []int64         // of a Take: how many permits each waiter wants; negative: a try
 	served []*wait.Request // of a Take: its waiters, in order; nil in the place of one that has left
 }
 
@@ -167,6 +167,7 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 		s.forgetResult(a.op, &a.copies, m.sent)
 	}
 	s.noteReservation(now, m)
+	before := s.blocked
 	s.failures, s.left, s.notSet, s.blocked = wait.Failures{}, m.counted.Number, m.counted.NotSet, false
 	for i, r := range a.served {
 		switch {
@@ -183,7 +184,22 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 			s.blocked = true
 		}
 	}
+	if s.blocked && !before {
+		s.refuseTries()
+	}
 	s.waitOn(now)
+}
+
+// refuseTries refuses the tries that came while it was not known that those ahead of them have to wait. A try does not wait.
+func (s *State) refuseTries() {
+	for r := s.queue.Front(); r != nil; {
+		next := r.Next
+		if r.Try {
+			s.leave(r)
+			s.answer(r, s.refusal(r))
+		}
+		r = next
+	}
 }
 
 // onLooked answers the waiters for zero that had arrived when the look was sent. Later waiters need another look.

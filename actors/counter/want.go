@@ -13,10 +13,9 @@ import (
 // process for a while, the process makes a reservation. While a reservation lasts, the acquire scripts of other runtimes take no permits. Redisson
 // does not know reservations.
 //
-// Liveness does not depend on reservations. A reservation is a key that expires within wantStep unless it is renewed. After its length the runtime
-// ends it, even if the waiter has not got its permits; then the next reservation is twice as long. When a runtime has ended a reservation, nobody
-// may make another one for as long as the reservation lasted, so half of the time is left to other waiters. If a reservation expires because its
-// runtime crashed or could not reach Redis, another one may follow at once.
+// Liveness does not depend on reservations. A reservation is a key that expires unless it is renewed. After its length the runtime ends it, even if the waiter has not got its permits; then the next reservation is twice as long. When a runtime has ended a reservation, a rest
+// begins: nobody may make another one for as long as the reservation lasted, so half of the time is left to other waiters. If a reservation
+// expires because its runtime crashed or could not reach Redis, another one may follow at once.
 type want struct {
 	head   *wait.Request    // the oldest waiter
 	since  time.Duration    // when head became the oldest waiter
@@ -28,8 +27,9 @@ type want struct {
 }
 
 const (
-	wantStep = time.Second           // how long a reservation lasts in Redis without a renewal
-	restMin  = 50 * time.Millisecond // shortest rest
+	wantStep  = time.Second           // the longest time from an attempt to the renewal or the end of a reservation
+	wantSlack = wantStep / 3          // a reservation lasts so much longer in Redis: it must not expire before the call that ends it arrives
+	restMin   = 50 * time.Millisecond // shortest rest
 )
 
 // noteHead notes when a request has become the oldest waiter.
@@ -55,13 +55,13 @@ func (s *State) reservation(now time.Duration) (reserve, rest time.Duration) {
 	yes, _ := s.deserves(now)
 	switch {
 	case w.until == 0 && yes:
-		return min(w.length, wantStep), restMin
+		return min(w.length, wantStep) + wantSlack, restMin
 	case w.until == 0:
 		return 0, 0
 	case !yes || now >= w.until:
 		return -1, max(now-w.began, restMin)
 	}
-	return max(min(w.until-now, wantStep), time.Millisecond), max(now-w.began, restMin)
+	return min(w.until-now, wantStep) + wantSlack, max(now-w.began, restMin)
 }
 
 // noteReservation handles the part of an attempt's reply that is about the reservation.
@@ -99,7 +99,7 @@ func (s *State) reserveAt(now time.Duration) time.Duration {
 }
 
 // advanceReservation ends a reservation that has no waiter any more, because other processes would wait until it expires. It does so by an acquire
-// for nobody. While the runtime drains or closes, the call also ends the rest.
+// without waiters. While the runtime drains or closes, the call also ends the rest.
 func (s *State) advanceReservation(now time.Duration) {
 	w := &s.want
 	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {

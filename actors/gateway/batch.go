@@ -26,12 +26,13 @@ func (s *Sender) run(b *batch) {
 		if err := s.askTime(b, b.node); err != nil {
 			b.lost = true
 			s.failBatch(b, err)
+			b.returned = true
 			return
 		}
 	}
 	open := b.begin(len(b.calls))
 	defer b.clear()
-	for range 3 {
+	for tries := 0; len(open) > 0 && tries < 3; tries++ {
 		s.exchange(b, open)
 		var away []int
 		if !b.node.Alone {
@@ -42,17 +43,15 @@ func (s *Sender) run(b *batch) {
 			s.follow(b, away)
 			open = append(open, s.postExcept(b, away)...)
 		}
-		if len(open) == 0 {
-			return
-		}
 	}
 	for _, i := range open {
 		s.post(b, i, rpc.Result{Class: scripts.Refused, Err: errFlushed})
 	}
+	b.returned = true
 }
 
-// exchange sends the open calls as one pipeline. The pipeline begins with the scripts that the server turned out to lack, and with a TIME when
-// one is due. It ends with a mark.
+// exchange sends the open calls as one pipeline. The pipeline begins with a TIME if one is due, and with the scripts that the server turned out to
+// lack. It ends with a mark (see exec).
 func (s *Sender) exchange(b *batch, open []int) {
 	server, commands := &b.node.Clock, b.commands[:0]
 	b.sent = s.Clock.Now()
@@ -107,8 +106,8 @@ func (b *batch) locks(calls []int) (n int) {
 	return n
 }
 
-// demoted reports whether the server is no longer a master. The server's replies need not show that: a replica does not redirect a client that
-// may read from replicas, but runs the script and refuses its writes.
+// demoted reports whether the server is no longer a master. There may be no redirection that shows this: if the client may read from replicas, a
+// replica runs the script and refuses its writes.
 func demoted(p parcel) bool {
 	err := p.Err()
 	return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
@@ -206,7 +205,7 @@ func invalidateReplies(cause error, parcels []parcel) {
 	}
 }
 
-// loads are the commands that load the scripts which the server did not have.
+// loads returns the commands that load the scripts that the server lacks.
 func (b *batch) loads() (loads []redis.Cmder) {
 	for _, script := range b.missing {
 		loads = append(loads, redisnode.NewCommand("script", "load", script.Source))
@@ -270,11 +269,14 @@ func (s *Sender) askTime(b *batch, n *redisnode.Node) error {
 	return n.Clock.Observe(clock, s.Clock.Now())
 }
 
-// recoverBatch handles a panic of a hook of the user's client.
+// recoverBatch handles a panic of a hook of the user's client, and a hook that ends its goroutine (runtime.Goexit, as t.FailNow does).
 func (s *Sender) recoverBatch(b *batch) {
 	value := recover()
-	if value == nil {
+	if b.returned && value == nil {
 		return
+	}
+	if value == nil {
+		value = "a hook has ended its goroutine"
 	}
 	b.lost = true
 	s.Events.Emit(protocol.ActorPanicked{Value: value, Stack: string(debug.Stack())})

@@ -29,12 +29,12 @@ func TestBatch_MarkDecidesWhatCounts(t *testing.T) {
 		err  error // an error in place of the reply
 		want []scripts.Class
 	}{
-		{"comes back", "1", nil, []scripts.Class{done, done, refused, unknown}},
-		{"another comes back", "2", nil, []scripts.Class{unknown, unknown, unknown, unknown}},
+		{"the mark comes back", "1", nil, []scripts.Class{done, done, refused, unknown}},
+		{"another mark comes back", "2", nil, []scripts.Class{unknown, unknown, unknown, unknown}},
 		{"another reply to the mark", int64(1), nil, []scripts.Class{unknown, unknown, unknown, unknown}},
 		{"the connection breaks", nil, broken, []scripts.Class{unknown, unknown, unknown, unknown}},
-		{"refused as another command is", nil, refusal("ERR unknown subcommand 'setinfo'"), []scripts.Class{unknown, unknown, unknown, unknown}},
-		{"refused", nil, loading, []scripts.Class{unknown, unknown, refused, unknown}},
+		{"the mark is refused as another command is", nil, refusal("ERR unknown subcommand 'setinfo'"), []scripts.Class{unknown, unknown, unknown, unknown}},
+		{"the mark is refused", nil, loading, []scripts.Class{unknown, unknown, refused, unknown}},
 	} {
 		mark := redisnode.NewCommand("ping", "1")
 		mark.SetVal(c.text)

@@ -52,7 +52,7 @@ func (x *clusterGateway) Submit(call *rpc.Call) { x.locked(func() { x.forward(ca
 // Run takes a call of a goroutine that waits for the result.
 func (x *clusterGateway) Run(call *rpc.Call) { x.locked(func() { x.forward(call, true) }) }
 
-// Resume does nothing, because the watchdog resumes the gateways of the masters themselves.
+// Resume does nothing, because the watchdog resumes the gateway of each master directly.
 func (x *clusterGateway) Resume() {}
 
 // locked changes the state, and sends the messages that follow from that.

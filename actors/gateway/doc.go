@@ -1,5 +1,5 @@
 // Package gateway sends the script calls of locks and counters to Redis, many in one pipeline, and answers each exactly once with a Result.
-// The actors of names, the watchdog and the announcer submit a *Call, and get its *Result.
+// The actors of names, the watchdog, the announcer and Engine.Ask submit a *Call, and get its *Result.
 //
 //	gateway.go          the object: what is in line, what is in flight, deadlines
 //	run.go              a goroutine that waits for its result sends its call itself

@@ -14,17 +14,18 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Gateway takes script calls and answers each exactly once. It may be used from any goroutine. Only Run blocks.
+// Gateway takes script calls and answers each exactly once, unless the call is withdrawn, or the gateway stops first. It may be used from any
+// goroutine. Only Run blocks.
 type Gateway interface {
 	// Submit takes a call. Its result is posted to the actor that made it, maybe before Submit returns.
 	Submit(call *rpc.Call)
 	// Run is Submit for a goroutine that waits for the result anyway: an idle gateway sends the call on that goroutine. If Redis does not
-	// answer, Run returns after redisnode.Silence.
+	// answer, Run returns after twice redisnode.Silence. A hook of the client that blocks holds Run up.
 	Run(call *rpc.Call)
 	// Resume ends the pause of this gateway after an outage. The watchdog calls it when its renewals have been answered; see Recovered.
 	Resume()
-	// Stop ends the gateway. The returned channel is closed when the last worker has returned from Redis. Calls that wait to be sent get no
-	// answer.
+	// Stop ends the gateway. The returned channel is closed when the last worker has returned from Redis. Calls that wait to be sent need not get
+	// an answer.
 	Stop() (done <-chan struct{})
 }
 
@@ -32,16 +33,17 @@ type Gateway interface {
 // the gateway block in go-redis, and post results straight to the actors that made the calls.
 //
 // It is an object with a mutex and not an actor, so that a call costs no message. The gateway sends nothing while it holds the mutex: messages
-// wait in outgoing. The reason is that a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit its next
-// call, for which the mutex must be free.
+// wait in outgoing. The reason is that a mailbox may run the receiving actor on the goroutine of the sender. If that actor submits its next call,
+// the mutex must be free.
 //
 // It keeps deadlines of its own, because go-redis does not: a call without a reply at its deadline is answered with an unknown outcome, and
 // a worker that hangs with it is replaced, up to StuckMax. It does not interpret results, except to see whether Redis serves at all. While
-// Redis does not serve, calls stay in line and only a probe is sent now and then, so the cost of an outage does not depend on how many
-// calls wait (outage.go).
+// Redis does not serve, all calls except renewals stay in line, and only a probe is sent now and then (outage.go). So the cost of an outage
+// does not depend on how many calls wait.
 //
 // The gateway uses go-redis's plain pipelines, not its AutoPipeline. AutoPipeline is as fast (bench/inner/gateway_test.go), but a goroutine must
-// wait for each result, it has no deadlines of its own, and it does not reveal the instant just before a call is sent, from which a lease counts.
+// wait for each result. AutoPipeline has no deadlines of its own. It does not reveal the instant just before a call is sent, from which a lease
+// counts.
 type gateway struct {
 	// fixed at construction
 	sender  *Sender
@@ -91,6 +93,7 @@ type batch struct {
 	unbundled bool              // calls are not bundled any more
 	lost      bool              // no reply came from Redis, or the replies cannot be told apart
 	reached   bool              // a reply shows that Redis serves
+	returned  bool              // go-redis and the hooks of the client have returned
 	missing   []*scripts.Script // scripts that the server lacks
 }
 
@@ -122,7 +125,7 @@ func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 // Submit takes a call.
 func (g *gateway) Submit(call *rpc.Call) { g.deliver(g.take(call, false)) }
 
-// take puts a call in line, and returns what is to be sent when the mutex is free.
+// take puts a call in line, and returns the messages that are to be sent when the mutex is free.
 func (g *gateway) take(call *rpc.Call, run bool) []message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,7 +141,7 @@ func (g *gateway) Resume() {
 	g.locked(func() { g.outage.pausedUntil = 0 })
 }
 
-// locked changes the state, and carries out what follows from that.
+// locked changes the state, and sends the batches and messages that follow from that.
 func (g *gateway) locked(change func()) {
 	defer g.sender.Events.RecoverIn("gateway")
 	g.deliver(func() []message {
@@ -168,23 +171,34 @@ func (g *gateway) answer(call *rpc.Call, r rpc.Result) {
 // startWorker starts a worker, which sends one batch after the other.
 func (g *gateway) startWorker() {
 	g.free++
-	g.group.Go(func() {
-		space := &scratch{}
-		for b := range g.jobs {
-			if b == nil {
-				return
-			}
-			b.scratch = space
-			g.sender.run(b)
-			b.scratch = nil
-			// Let the actors that have got results run first: they may make further calls, which then go with the next batch.
-			runtime.Gosched()
-			g.locked(func() { g.onDone(b) })
-		}
-	})
+	g.group.Go(g.work)
 }
 
-// advance fills batches while workers are free. It returns what is to be sent when the mutex is free.
+// work sends batches until the gateway stops, or until there is a worker too many. If a hook of the client ends the goroutine, another one takes over.
+func (g *gateway) work() {
+	var b *batch
+	defer func() {
+		if b != nil {
+			g.group.Go(g.work)
+			g.locked(func() { g.onDone(b) })
+		}
+	}()
+	space := &scratch{}
+	for b = range g.jobs {
+		if b == nil {
+			return
+		}
+		b.scratch = space
+		g.sender.run(b)
+		b.scratch = nil
+		// Let the actors that have got results run first: they may make further calls, which then go with the next batch.
+		runtime.Gosched()
+		g.locked(func() { g.onDone(b) })
+		b = nil
+	}
+}
+
+// advance fills batches while workers are free. It returns the messages that are to be sent when the mutex is free.
 func (g *gateway) advance() []message {
 	if g.home != nil {
 		g.returnStrays(g.sender.Clock.Now())
@@ -223,8 +237,8 @@ func (g *gateway) next(now time.Duration) *batch {
 	return b
 }
 
-// arm sets the timer for what is due next. It is not moved later when calls are answered in time, so that a busy gateway sets it once per
-// window instead of once per batch.
+// arm sets the timer to the next instant at which something is due. The timer is not moved later when calls are answered in time, so that a busy
+// gateway sets it once per window instead of once per batch.
 func (g *gateway) arm() {
 	if g.stopped {
 		return

@@ -75,7 +75,7 @@ func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
 	for name, outage := range map[string]func(g *lateGateway){
 		"no answer":         func(g *lateGateway) { g.end(g.next(), false, true); g.end(g.next(), true, false) },
 		"an answer in time": func(g *lateGateway) { g.end(g.next(), true, false) },
-		"a slow one": func(g *lateGateway) {
+		"a slow answer": func(g *lateGateway) {
 			b := g.next()
 			g.clock.now += time.Second
 			g.end(b, true, false)
@@ -96,7 +96,7 @@ func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
 }
 
 // While Redis is silent, the gateway probes it with one call at a time: at once, and then with back-off. The other calls stay in line, and are
-// sent in their order when a probe was answered.
+// sent in their order after a probe has been answered.
 func TestGateway_ProbesWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 1000)

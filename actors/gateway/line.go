@@ -53,7 +53,7 @@ func (l *line) pop(n int, now, heard time.Duration) []*rpc.Call {
 	return l.rest.pop(l.first.pop(calls, n, now, heard), n, now, heard)
 }
 
-// sweep removes and returns the calls whose time to wait is over. heard is the instant at which Redis last answered.
+// sweep removes and returns the calls whose time to wait is over, and drops withdrawn calls. heard is the instant at which Redis last answered.
 func (l *line) sweep(now, heard time.Duration) (expired []*rpc.Call) {
 	next := now + sweepLeast
 	for _, f := range []*file{&l.first, &l.rest} {

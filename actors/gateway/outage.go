@@ -15,7 +15,7 @@ import (
 // refused call has no effect, and calls that only read may succeed.
 //
 // When Redis serves again, all waiters want to ask for their locks, while leases that could not be renewed are about to expire. So the
-// watchdog's renewals go first.
+// watchdog's renewals go first. The gateway of the renewals (without Options.RenewalsFirst) never holds calls back, not even in an outage.
 type outage struct {
 	vain        int           // batches in a row that did not reach Redis; 0: Redis serves
 	silent      bool          // the newest batch that did not reach Redis got no reply
@@ -55,7 +55,8 @@ func (o *outage) opensAt() time.Duration {
 	return o.pausedUntil
 }
 
-// detectRecovery notes whether a batch was served, and tells the watchdog if that ends an outage.
+// detectRecovery notes whether a batch was served, and tells the watchdog if that ends an outage. A batch that was served only after
+// redisnode.Silence also counts as the end of an outage.
 func (g *gateway) detectRecovery(b *batch) {
 	now, o := g.sender.Clock.Now(), &g.outage
 	if !b.reached {

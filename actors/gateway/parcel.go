@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	bundleMin = 4  // smaller bundles are not worth a second script in the server
+	bundleMin = 4  // smaller bundles are not worth another script in the server, the one that executes bundles
 	bundleMax = 64 // calls that a server executes at once, for about 0.2 ms in which it serves no other client
 )
 

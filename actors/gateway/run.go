@@ -9,9 +9,11 @@ import (
 
 // A goroutine that waits for the result of its call sends the call itself if the gateway is idle (Run). Handing the call to a worker and the result
 // back wakes a thread each time, which costs more CPU than sending. The batch of a caller is like that of a worker, except that it ends after
-// redisnode.Silence, since go-redis returns neither when the caller's context ends nor when the gateway gives the call up.
+// redisnode.Silence. Otherwise it could hold up the caller for longer, because go-redis returns neither when the caller's context ends nor when
+// the gateway gives the call up. A read that go-redis has begun by then takes up to redisnode.Silence more.
 
-// heardWithin is how recently Redis must have answered for a caller to send its call. A server that was silent before holds up no caller.
+// heardWithin is how recently Redis must have answered for a caller to send its call. If the last answer is older, a worker sends the call, so that
+// a server that has become silent holds up no caller.
 const heardWithin = time.Second
 
 // Run takes a call of a goroutine that waits for the result.
@@ -20,7 +22,7 @@ func (g *gateway) Run(call *rpc.Call) { g.deliver(g.take(call, true)) }
 // letCallerRun makes a batch of the newest call, for the goroutine that has submitted it, if no other call waits and Redis serves.
 func (g *gateway) letCallerRun() {
 	now := g.sender.Clock.Now()
-	serves := g.outage.vain == 0 && now-g.outage.heard < heardWithin
+	serves := g.outage.vain == 0 && g.outage.heard > 0 && now-g.outage.heard < heardWithin
 	if g.free == 0 || g.waiting.len() > 1 || !serves || g.node.Hasty == nil || g.options.ForReplicas {
 		return
 	}

@@ -49,7 +49,7 @@ func NewSender(c Config) *Sender {
 // Heard counts the batches that have reached Redis.
 func (s *Sender) Heard() uint64 { return s.heard.Load() }
 
-// Options are the purpose of a gateway.
+// Options say what a gateway is for.
 type Options struct {
 	RenewalsFirst bool // after an outage the gateway waits until the renewals have been answered
 	ForReplicas   bool // replicas must acknowledge the grants of its calls

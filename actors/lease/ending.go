@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"weak"
 )
@@ -11,7 +12,7 @@ import (
 type Ending struct {
 	mu    sync.Mutex // not held while functions of the user run
 	done  signal
-	onEnd map[*func(error)]*audience // nil: Awaited ignores the function
+	onEnd map[*func(error)]*audience // by function; a nil value: Awaited ignores the function
 	err   error
 	why   string // a detail for Reason
 }
@@ -64,12 +65,16 @@ func (e *Ending) Why() string {
 	return e.why
 }
 
-// Context makes a context for the user. It ends with the lease, with Err as its cause, or with parent.
+// Context makes a context for the user. It ends with the lease, with Err as its cause, or with parent. A caller that has only its Done channel and
+// the cancel function still has the context, in the sense of Awaited.
 func (e *Ending) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx := &Context{}
 	inner, cancel := e.bound(parent, &audience{context: ctx})
 	ctx.Context = inner
-	return ctx, cancel
+	return ctx, func() {
+		cancel()
+		runtime.KeepAlive(ctx)
+	}
 }
 
 // Bound makes a context like Context does, but one that Awaited ignores, because the caller also has the lease.

@@ -1,16 +1,12 @@
 package lock
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
-	"github.com/holdfast-go/holdfast/actors/turns"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -218,131 +214,12 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &g.Grant})
 }
 
-// onBusy handles a refusal: the lock is held elsewhere. If the channel was subscribed to before the attempt, the waiters wait for a release
-// message. Otherwise they wait for the subscription, after which they try again. In both cases a timer limits the wait.
-//
-// A wake-up between the attempt and the subscription is not lost: the confirmation of the subscription leads to another attempt, and a message
-// that came during the attempt is in wokenFor. The timer is for messages that are lost, or never sent: if a holder's process has died, its lease
-// just expires.
-func (s *State) onBusy(now time.Duration, m *callDone) {
-	if m.acquired.Queued {
-		s.pending.standing, s.phase = true, free
-		s.member.first = m.acquired.First
-		if m.acquired.Requeued {
-			s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.address.Name, ID: s.pending.id}})
-		}
-	} else {
-		s.forgetPending(now, m.sent)
-	}
-	s.failures = wait.Failures{}
-	holder, _, _ := strings.Cut(m.acquired.Holder, ":")
-	s.turns.Refused(&s.policy.Policy, now, turns.Refusal{
-		Sent: m.sent, Longest: s.policy.HandoffFor, Subscribers: m.acquired.Subscribers, Place: m.acquired.Place, Holder: holder,
-	})
-	ttl := m.acquired.TTL
-	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
-	// The refusal answers each try that was made before the call was sent. For a later try, Redis has to be asked again.
-	for r := s.queue.Front(); r != nil && r.Try && r.Came <= m.sent && !s.excuses(now, r); r = s.queue.Front() {
-		s.queue.Remove(r)
-		s.answer(r, s.busyError(now, r))
-	}
-	switch head := s.queue.Front(); {
-	case head == nil:
-		return
-	case head.Try && head.Came <= m.sent:
-		s.retryAt = now + s.policy.Backoff(0)
-		return
-	case head.Try: // the try came while an earlier waiter's attempt was in flight: the lock may have been released since
-		s.retryAt = now
-		return
-	}
-	// Somebody released the lock while the attempt was in flight, so the refusal may be older than the release.
-	if s.wokenFor != clock.Never {
-		s.retryAt = max(s.wokenFor, now)
-		return
-	}
-	pause := s.policy.PollCap
-	if s.address.Kind.Spins {
-		pause = s.nextSpin()
-	}
-	if s.standby {
-		pause = min(max(pause, s.policy.Lease/3), s.policy.Lease/2) // short enough that other processes do not take this one for dead
-	} else if s.pending.standing {
-		pause = min(pause, s.policy.Lease/3) // short enough to keep the place in Redis' queue
-	}
-	if !s.address.Kind.Spins { // a pause between spins has its jitter already
-		pause += s.policy.Jitter(pause/4 + time.Millisecond)
-	}
-	if ttl >= 0 {
-		pause = s.upToExpiry(pause, ttl)
-	}
-	if m.acquired.Strange && !s.standby {
-		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // the release of that other library sends no message
-	}
-	s.retryAt = now + pause
-	s.listen()
-}
-
-// upToExpiry shortens a pause to end soon after the holder's lease, because nobody sends a message when a lease expires.
-func (s *State) upToExpiry(pause, left time.Duration) time.Duration {
-	if left < pause {
-		pause = min(pause, left+s.policy.Jitter(min(left/4, expiryJitter)+time.Millisecond))
-	}
-	return pause
-}
-
-// The bounds of the pause between two attempts at a lock that another library holds.
-const strangeMin, strangeMax = 50 * time.Millisecond, 250 * time.Millisecond
-
-// expiryJitter is the time over which processes that wait for the end of the same lease spread their attempts.
-const expiryJitter = 20 * time.Millisecond
-
-// excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. To the user, that lock is free. The
-// orphan is being released or has been released, and the attempt may have overtaken its release. Once the try has waited for as long as one call may
-// take, it is refused all the same.
-func (s *State) excuses(now time.Duration, r *wait.Request) bool {
-	ours := s.frees(now, s.busy.holder)
-	if s.member != nil {
-		s.member.group.each(func(other *State) { ours = ours || other.frees(now, s.busy.holder) })
-	}
-	return ours && now < r.Came+rpc.Window(s.policy.Lease)
-}
-
-// nextSpin returns the pause of a spin lock's first waiter before its next attempt. The pause grows with each attempt up to the maximum; up
-// to half of it is random.
-func (s *State) nextSpin() time.Duration {
-	b := s.queue.Front().Backoff
-	pause := time.Duration(float64(b.Initial) * math.Pow(b.Multiplier, float64(s.spins)))
-	if pause >= b.Max || pause <= 0 {
-		pause = b.Max
-	} else {
-		s.spins++
-	}
-	return pause - s.policy.Jitter(pause/2)
-}
-
-// listen subscribes to the channel of the release, if the kind of lock has one. The first contender in Redis' queue also needs the channel
-// on which releases by other kinds of lock are published (Kind.Others). A contender on standby does not subscribe, because the contender
-// ahead of it does.
-func (s *State) listen() {
-	if s.standby || s.address.Kind.Channel == nil {
-		return
-	}
-	if s.watch == wait.Unwatched {
-		s.watch, s.channel = wait.Subscribing, s.address.Kind.Channel(s.address.Raw, s.pending.id)
-		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel})
-	}
-	if s.member != nil && s.member.first && s.member.others == "" {
-		s.member.others = s.address.Kind.Others(s.address.Raw)
-		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.member.others})
-	}
-}
-
-// onAttemptFailed handles an attempt without a reply. If the call was certainly not executed, the next attempt may ask for a new grant. If
+// onAttemptFailed handles an attempt that failed. If the call was certainly not executed, the next attempt may ask for a new grant. If
 // that is unknown, the same attempt is repeated until its outcome is known: if the next attempt asked for another grant, it could find the
 // lock taken by the first one, which nobody here would hold.
 //
-// A try is refused at once, with the cause; other waiters are refused when Redis has been silent for too long.
+// If Redis has rejected the attempt, every waiter is refused. If it arrived too late, it is repeated at once, a few times at most. Otherwise
+// tries are refused at once, with the cause, and other waiters when Redis has been silent for too long.
 func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	if m.class == scripts.Unknown {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, m.call.Deadline)
@@ -385,138 +262,4 @@ func (s *State) refuseAll(err error) {
 		s.queue.Remove(r)
 		s.fail(r, err)
 	}
-}
-
-// onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection it
-// tries at a random instant soon, because all waiters of the process try then, and should not do so at the same time. An attempt that is due
-// earlier is not put off.
-func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
-	if s.watch == wait.Unwatched {
-		return
-	}
-	s.watch = wait.Subscribed
-	s.turns.Joined(now)
-	if now < s.turns.OpensAt() || s.address.Kind.Grants == scripts.GrantPerHolder { // the group says who tries
-		return
-	}
-	at := now + s.policy.Spread(m.Among)
-	if s.phase == free {
-		at = min(at, max(s.retryAt, now))
-	}
-	s.wake(now, at)
-}
-
-// onChannelMessage decides when to try after a release message. If the kind takes turns, the process that has waited longest tries first
-// (package turns). Otherwise all try at once.
-func (s *State) onChannelMessage(now time.Duration, releases int) {
-	if !s.address.Kind.TakesTurns() {
-		s.wake(now, now)
-		return
-	}
-	switch s.phase {
-	case held, passing, releasing: // the message is of an earlier release, of this process's own, or of a force-release, which a renewal or a look notices
-		s.turns.Overheard(releases)
-	default:
-		if at := s.turns.Hear(&s.policy.Policy, now, releases); at != clock.Never {
-			s.wake(now, at)
-		}
-	}
-}
-
-// wake schedules the next attempt. During an attempt, wake only keeps the instant: the attempt may have been executed before or after the
-// release, and its result decides. After failures, the back-off continues: a message from one connection does not prove that calls arrive.
-func (s *State) wake(now, at time.Duration) {
-	switch {
-	case s.phase == acquiring:
-		s.wokenFor = at
-	case s.phase == free && s.failures.Count == 0:
-		s.retryAt = at
-	}
-}
-
-// advanceWatch cancels the subscription some time after the last waiter has left. The next waiter often comes soon, and then need not subscribe
-// and try again.
-func (s *State) advanceWatch(now time.Duration) {
-	if s.queue.Len > 0 {
-		s.watchAt = clock.Never
-		return
-	}
-	s.watchAt = min(s.watchAt, now)
-	if s.stage < wait.Draining && !s.retiring && now < s.watchAt+s.policy.KeepChannel {
-		return
-	}
-	s.watch = wait.Unwatched
-	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
-	if s.member != nil && s.member.others != "" {
-		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.member.others})
-		s.member.others = ""
-	}
-}
-
-// holder returns the grant with which this process holds the lock, here or in another member of the group; nil: the process does not hold
-// it.
-func (s *State) holder() *grant {
-	if s.grant == nil && s.member != nil && s.member.group.holding > 0 {
-		return s.member.group.known().grant
-	}
-	return s.grant
-}
-
-// busyError returns an error that names the holder of the lock: this process, or the holder that Redis named last.
-func (s *State) busyError(now time.Duration, r *wait.Request) error {
-	e := &protocol.BusyError{Name: r.Address.Name}
-	if g := s.holder(); g != nil {
-		e.Holder, e.TTL, e.Local = g.ID, max(0, g.Left(now)), true
-		return e
-	}
-	if s.busy.unset {
-		return r.Because(wait.NotSet(r))
-	}
-	e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
-	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // this process holds it by a lock of another kind
-	return e
-}
-
-// reportSlow reports the waiters that have waited for SlowWait.
-func (s *State) reportSlow(now time.Duration) {
-	for r, ahead := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r, ahead = s.queue.NextSlow(now, s.policy.SlowWait) {
-		s.emit(s.slow(now, r, s.ahead()+ahead))
-	}
-}
-
-// ahead returns the number of requests that wait in the earlier members of a group.
-func (s *State) ahead() (n int) {
-	if s.member == nil {
-		return 0
-	}
-	for m := s.member.prev; m != nil; m = m.prev {
-		n += m.queue.Len
-	}
-	return n
-}
-
-// slow reports one waiter, with what is known of the lock's holder.
-func (s *State) slow(now time.Duration, r *wait.Request, ahead int) wait.Effect {
-	w := &protocol.Waiting{Kind: r.Address.Kind.Name, Name: r.Address.Name, Waited: now - r.Came, Holder: s.busy.holder, Ahead: ahead}
-	if g := s.holder(); g != nil {
-		w.Holder = g.ID
-	}
-	w.Local = strings.HasPrefix(w.Holder, s.policy.Runtime+":")
-	return wait.Effect{Do: wait.DoReport, Request: r, Waiting: w}
-}
-
-// waitError is the answer to a waiter whose wait has ended. It names the failure of the last call, if there was one, and otherwise the lock's
-// holder. The failure is newer than what is known about the holder.
-func (s *State) waitError(now time.Duration, r *wait.Request, cause error) error {
-	err := s.busyError(now, r)
-	switch {
-	case s.failures.Count > 0:
-		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.failures.Last))
-	case s.grant == nil && !s.busy.known:
-		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.policy.Why(s.address.Raw)))
-	}
-	if cause == nil || errors.Is(cause, protocol.ErrNotAcquired) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, cause)
 }

@@ -8,7 +8,9 @@
 //	step.go      the state, what is due next
 //	messages.go  messages beside those of package wait; calls
 //	script.go    the calls' scripts and replies
-//	acquire.go   contending in Redis: attempts, their answers, waiting and waking
+//	acquire.go   contending in Redis: attempts and their outcomes
+//	busy.go      a lock that others hold: when to try again, the subscription, wake-ups
+//	waiters.go   what waiters are told
 //	turn.go      handing a grant on inside the process, and ending a turn
 //	linger.go    a grant that stays in Redis without a holder (Options.Linger)
 //	grant.go     what a machine knows of its grant besides package lease

@@ -70,8 +70,8 @@ func (s *State) releaseOrphans(now time.Duration) {
 	}
 }
 
-// onOrphanDone ends an orphan, or schedules its next release. The orphan ends if no copy of its acquire can arrive any more, if its lease
-// has expired on the server, or if Redis refuses its release, because it would refuse the next one as well.
+// onOrphanDone ends an orphan, or schedules its next release. The orphan ends if no copy of its acquire can arrive any more, or if its lease
+// has expired on the server. It also ends if Redis refuses its release, because Redis would refuse the next one as well.
 //
 // A place in Redis' queue, and a key that other grants of the owner keep alive (lasting), do not end with a lease. Their release is repeated
 // until Redis confirms it, or until the runtime closes.
@@ -110,7 +110,7 @@ func (s *State) remembers() *State {
 }
 
 // freeLater schedules another release if a release has kept the lock taken until the end of its at-least. That is needed only if other
-// grants of the owner keep the key (lasting), because then it would not expire.
+// grants of the owner keep the key, because then the key does not expire at the end of the at-least.
 func (s *State) freeLater(now time.Duration, m *callDone) {
 	if m.call.keep > 0 && s.stage < wait.Closing {
 		end := now + m.call.keep

@@ -14,8 +14,8 @@ import (
 
 // Group is the machine of a lock that may have several contenders or grants at once: each waiter of a fair lock has a place in Redis' queue,
 // several readers hold a lock together, and there are many permits. Each contender or grant is a member, which is a State of its own. The
-// group decides who becomes a member (group_place.go), passes each message to the member that it is about, and combines the members' effects
-// into those of one actor (group_effects.go).
+// group decides which requests become part of a member (group_place.go). It passes each message to the member that it is about, and combines
+// the members' effects into those of one actor (group_effects.go).
 //
 // A member decides about its own contender or grant. The group decides whatever concerns several of them: which members ask Redis, which are
 // subscribed to a channel, which grants exclude each other, and when the process has its turn.
@@ -94,7 +94,8 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 // Step handles one message and returns the effects, which then belong to the caller.
 //
 // After the message, Step does what is due, in a fixed order. It ends a lingering grant before it admits waiters: if the grant has expired, its
-// member ends at once. It admits waiters before promote chooses the first contender, because one of them may be the first.
+// member ends at once and keeps no waiter out. It admits waiters before promote chooses the first contender, because one of them may be the
+// first.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // the steps that a panic has left
 	h.receive(now, message)

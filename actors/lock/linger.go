@@ -9,8 +9,9 @@ import (
 
 // With Options.Linger a grant outlives its last holder: it stays in Redis, held by nobody and renewed by the watchdog, and the next local acquire
 // gets it without a call. It is released as soon as another process wants the lock. The script that refuses that process sends this runtime a demand
-// (wait.Demanded). For clients that send no demand, such as Redisson's, the lock becomes free when Options.Linger is over, or with the release of the
-// local holder of that moment: the time counts from the first release in a turn, however often the lock is used after that.
+// (wait.Demanded). For clients that send no demand, such as Redisson's, the lock becomes free when Options.Linger is over. If there is a local
+// holder then, the lock becomes free with its release. The time counts from the first release in a turn, however often the lock is used after
+// that.
 //
 // Other systems keep unused grants in the same way: NFSv4 with its delegations of files (RFC 7530, section 10.4), and Chubby's clients with their
 // cached locks (M. Burrows, "The Chubby lock service", 2006, section 2.7).
@@ -66,8 +67,8 @@ func (s *State) lingerAt() time.Duration {
 	return min(s.turn.lingerTo, s.grant.Until()-s.grant.Lease/3)
 }
 
-// tellLinger emits an effect when a grant begins to linger, and when it stops. It is called before an answer that goes with that, so that Stats is
-// up to date when the caller has the answer.
+// tellLinger emits an effect when a grant begins to linger, and when it stops. It is called before the answer to the request that causes this, so
+// that Stats is up to date when the caller has the answer.
 func (s *State) tellLinger() {
 	if lingering := s.phase == held && len(s.holds) == 0; lingering != s.lingering {
 		s.lingering = lingering

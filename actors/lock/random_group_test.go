@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestStep_RandomModelOfReadWrite plays the random model with both halves of a read/write lock. Users read and write, some take one half
-// while they hold the other, with fixed leases or renewed ones. Beside a writer, nobody but the writer's own owner holds the lock.
+// TestStep_RandomModelOfReadWrite plays the random model with both halves of a read/write lock. Users read and write; some take one half
+// while they hold the other. Leases are fixed or renewed. Beside a writer, nobody but the writer's own owner holds the lock.
 func TestStep_RandomModelOfReadWrite(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world {
 		return newWorld(seed, &readWriteKey{holds: map[string]time.Duration{}}, scripts.ReadLock, scripts.WriteLock)

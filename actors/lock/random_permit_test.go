@@ -35,7 +35,7 @@ func TestStep_RandomModelOfPermits(t *testing.T) {
 type permitKey struct {
 	all   int
 	held  map[string]time.Duration // by id: until when a permit is held
-	since time.Duration            // when the present time began in which a permit is free while requests wait; 0: there is no such time now
+	since time.Duration            // since when a permit has been free while requests wait; 0: no permit is free, or no request waits
 }
 
 func (k *permitKey) String() string { return fmt.Sprintf("%v of %d", k.held, k.all) }

@@ -133,7 +133,8 @@ func (u *user) use(h *lease.Hold, then func()) {
 	}
 }
 
-// nest re-enters, or takes the other half of a read/write lock, and releases the two leases in either order.
+// nest re-enters, or takes the other half of a read/write lock, and releases the two leases in either order. Sometimes it releases the first lease
+// without waiting for the second one.
 func (u *user) nest(h *lease.Hold, then func()) {
 	w := u.p.w
 	release := func(h *lease.Hold, then func()) func() {
@@ -142,6 +143,9 @@ func (u *user) nest(h *lease.Hold, then func()) {
 	switch {
 	case u.owner.IsZero():
 		release(h, then)()
+	case w.Chance(30):
+		release(h, func() {})()
+		u.acquire(then)
 	case len(w.kinds) > 1 && w.Chance(50):
 		u.take(func(inner *lease.Hold) { u.release(h, release(inner, then)) }, release(h, then))
 	default:

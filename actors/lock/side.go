@@ -68,8 +68,8 @@ func (s *State) onSideDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onFreed ends the local side of grants that this process has ended in Redis, by a force-release or by the id of a permit. If the reply of the
-// acquire or pass that created such a grant is still in flight, it does not count any more.
+// onFreed ends the local side of grants that this process has ended in Redis, by a force-release or by releasing permits by their ids. If the
+// reply of the acquire or pass that created such a grant is still in flight, that reply does not count any more.
 func (s *State) onFreed(now time.Duration, m wait.Freed) {
 	if s.phase == held && slices.Contains(m.Grants, s.grant.ID) {
 		s.lose(now, m.Reason, false)

@@ -31,7 +31,7 @@ type State struct {
 	phase    phase
 	watch    wait.Watch
 	standby  bool // another contender of this process is ahead, so this one need not subscribe, nor ask often
-	unsure   bool // the grant may have been released already, by an earlier copy of the release
+	unsure   bool // the grant may have been released already, by an earlier copy of the release or pass
 	guarded  bool // the deadline of the grant is near, or a renewal failed: watch the clock
 	stage    wait.Stage
 	retiring bool
@@ -266,7 +266,7 @@ func (s *State) advance(now time.Duration) {
 	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
 		s.abandonPending(now)
 	}
-	// A repeat is due, or nobody wants the attempt any more and none of its calls is in flight, because the last one could be withdrawn or has failed.
+	// A repeat is due. Or nobody wants the attempt any more, and no call of it is in flight: the last one was withdrawn just now, or has failed.
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}

@@ -92,7 +92,7 @@ func (p *player) acquire(a machinetest.Arguments) any {
 
 func (p *player) newRequest(do wait.Operation, name string, a machinetest.Arguments) *wait.Request {
 	r := &wait.Request{Do: do, Address: &lease.Address{Kind: p.Kind, Name: "orders", Raw: "orders"}}
-	for _, word := range []string{"read", "write"} { // which half
+	for _, word := range []string{"read", "write"} { // of a read/write lock: which half
 		if p.Kind.Family == scripts.ReadWrite && a.Has(word) {
 			r.Address.Kind = p.KindOf(word)
 		}
@@ -193,7 +193,7 @@ func (p *player) answer(verb string, a machinetest.Arguments) any {
 			done.receivers = p.Number(others)
 		}
 		done.state = &protocol.State{Held: true, Holders: []protocol.Holder{{ID: "peer", Holds: 1}}}
-	case "freed": // by a pass, for others
+	case "freed": // a pass has released the lock, because other processes wait
 		done.receivers = p.Number(a.Values["receivers"])
 	case "not-held": // the grant does not hold the lock
 	case "refused", "rejected", "unknown":

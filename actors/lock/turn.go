@@ -17,9 +17,12 @@ import (
 // next decides what happens to a grant that no local holder has.
 //
 // A new grant goes to the waiter that it was acquired for, whatever the time. An older grant is handed on only during its turn, so that waiters of
-// other processes also get the lock, and only if its lease is sound and its at-least is over. Handing it on costs no call if the next waiter wants
-// the same lease, and otherwise one (pass).
+// other processes also get the lock. Its lease must also be sound, and its at-least over. Handing it on costs no call if neither the grant nor the
+// next waiter has terms of its own (wait.Terms). Otherwise, and always for permits, it costs one call (pass).
 func (s *State) next(now time.Duration) {
+	if s.extension != nil {
+		s.endExtension(now) // re-entries that wait in it were for the owner that has left: they must not share the grant with the next holder
+	}
 	head := s.queue.Front()
 	switch {
 	case head == nil && s.policy.Linger > 0 && s.linger(now):
@@ -242,9 +245,9 @@ func (s *State) abandonPass(now time.Duration, cause error) {
 // onPassDone ends the phase passing, unless the outcome is still unknown.
 //
 //   - Redis has the new grant: it is held from now on, and the release of the old one is confirmed.
-//   - Redis has the new grant, but its lease has passed here: the pass is repeated. The old grant is gone for certain.
-//   - Redis has neither, because this call or an earlier copy has released the lock, as other processes wait for it, or because the new grant
-//     of an earlier copy has expired: this process pauses.
+//   - Redis has the new grant, but its lease has expired here: the pass is repeated. The old grant is gone for certain.
+//   - Redis has neither: this call or an earlier copy has released the lock for other processes, or the new grant of an earlier copy has
+//     expired. This process pauses.
 //   - Redis has neither, and no copy of the call can be the reason: the lock was lost.
 //   - Redis refuses the pass: the old grant is released instead, in the background if it has expired here.
 //   - The outcome is unknown: the pass is repeated.
@@ -299,8 +302,8 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 
 // passedAt returns an instant for endGrant, after a pass that has succeeded: a duplicate of the old grant's acquire that runs after this instant
 // may have brought the grant back. Usually that is the instant at which the call was sent. But a repeated pass may only find the new grant in
-// place. If the old grant may exist beside it, a duplicate may have run since the first copy of the pass, so the instant is that of the first
-// copy.
+// place. If the old grant can exist beside the new one, a duplicate may have run since the first copy of the pass. Then the instant is that of
+// the first copy.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)

@@ -1,4 +1,4 @@
-// Package mailbox runs the actors of a runtime, for protoactor: an idle actor runs on the goroutine of its sender. It knows nothing of
+// Package mailbox runs the actors of a runtime, for protoactor: an idle actor runs on the goroutine of its sender. The package knows nothing of
 // locks.
 package mailbox
 

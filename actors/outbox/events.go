@@ -50,8 +50,9 @@ func (e *Events) Emit(event protocol.Event) {
 	}
 }
 
-// RecoverIn is deferred by the gateways, and in the Receive of all actors except the guardian and those of names. The latter answer a request
-// after a panic. RecoverIn turns the panic into an event, and the actor or gateway continues.
+// RecoverIn turns a panic into an event, and the actor, gateway or link continues. It is deferred by the gateways, by the links of package pubsub,
+// and in the Receive of all actors except the guardian and the actors of names. An actor of a name recovers by itself, because it also has to
+// answer the request that it was handling.
 func (e *Events) RecoverIn(actor string) {
 	if value := recover(); value != nil {
 		e.Emit(protocol.ActorPanicked{Value: fmt.Sprintf("%s: %v", actor, value), Stack: string(debug.Stack())})
@@ -175,7 +176,8 @@ func (e *Events) Finish(of clock.Clock, grace time.Duration) error {
 
 var errEventBlocks = errors.New("Options.OnEvent or the Logger does not come back from a call")
 
-// progress returns a number that changes with each delivery, and a channel that is closed when everything is delivered; nil: everything is.
+// progress returns a number that changes with each delivery, and a channel that is closed when everything is delivered. The channel is nil if
+// everything is delivered already.
 func (e *Events) progress() (handed int, idle chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// hooks checks how the hooks of the user's client change the names that scripts get. The same prefix before every key does no harm, because
-// scripts derive all names from those that they get. After any other change a lock may have two holders. Subscriptions do not pass through
-// hooks, so if a channel is renamed, nobody is subscribed to the channel on which releases are published.
+// hooks checks how the hooks of the user's client change the names of keys and channels that scripts get. The same prefix before every key does
+// no harm, because scripts derive all names from those that they get. After any other change of a key, a lock may have two holders. Subscriptions
+// do not pass through hooks, so if a channel is renamed, nobody is subscribed to the channel on which releases are published.
 func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []finding) {
 	for _, kind := range kinds {
 		key, err := c.throwAway(kind)
@@ -31,7 +31,7 @@ func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []fi
 			if got := renamed[channel]; got != "" && got != channel && !kind.Spins && c.unheard(ctx, channel) {
 				findings = append(findings, finding{rank: rankHook, Finding: protocol.Finding{
 					What:   "a hook of the client renames channels: releases wake no waiter",
-					Why:    fmt.Sprintf("releases are told on %q, waiters listen to %q: they find out by asking again, once a second", got, channel),
+					Why:    fmt.Sprintf("releases are published on %q, waiters listen to %q, so they only retry once a second", got, channel),
 					Remedy: "have the hook leave alone the keys of EVALSHA that are channels, or all and use Options.NameMapper",
 				}})
 			}

@@ -232,7 +232,7 @@ func (c *check) throwAway(kind *scripts.Kind) (key string, err error) {
 
 // scripts runs every script of these kinds. It is called only when no right is missing: a missing right would explain a failure.
 func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []finding) {
-	failed := map[string][]string{} // by error text: what failed
+	failed := map[string][]string{} // by error text: the scripts and commands that failed
 	why := map[string]error{}
 	note := func(what string, err error) {
 		if err != nil {

@@ -18,7 +18,7 @@ type need struct {
 	rule  string // in the syntax of ACL SETUSER
 	what  string // what the user cannot do without it
 	kinds []string
-	err   error // the refusal that showed that it is missing; nil: it is there, or could not be tried
+	err   error // the refusal that shows that the right is missing, or errUntried; nil: it is there, or the trial failed for another reason
 }
 
 // needs holds rights in the order in which they were added, each once.

@@ -82,7 +82,7 @@ func (c *check) about(ctx context.Context) (a about) {
 	return a
 }
 
-// server checks the settings that do not depend on rights. For example, a lock that can be evicted is no lock.
+// server checks what the server is, and its settings. For example, it must be a master, and must not evict locks.
 func (c *check) server(ctx context.Context) (findings []finding) {
 	find := func(rank rank, what, why, remedy string) {
 		findings = append(findings, finding{Finding: protocol.Finding{What: what, Why: why, Remedy: remedy}, rank: rank})

@@ -14,9 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// link is the connection for messages. It replaces the connection when it breaks. One goroutine reads, another one writes subscriptions. These
-// goroutines share only the fields under mu with the actor. Until the actor has read the news, the link sends it only one message, no matter how
-// many arrive from Redis, so a flood costs one map entry per channel.
+// link receives messages over one connection, and replaces the connection when it breaks. One goroutine reads, another one writes subscriptions,
+// and without a cluster a third one checks the connection's server (link_place.go). These goroutines share only the fields under mu with the
+// actor. Until the actor has read the news, the link sends it only one message, no matter how many arrive from Redis. So a flood costs one map
+// entry per channel.
 //
 // After an error, go-redis would by itself subscribe again to all channels in one command, and would drop a refusal. So go-redis is kept from
 // connecting again: each connection is a PubSub of its own; see ended.
@@ -140,8 +141,18 @@ func (l *link) poke() {
 	}
 }
 
-// run makes one connection after the other. The pauses between them depend on how long the connections last.
+// run makes one connection after the other. The pauses between them depend on how long the connections last. A function of the user that go-redis
+// calls may end the goroutine (runtime.Goexit); then another one continues.
 func (l *link) run() {
+	over := false
+	defer func() {
+		if !over {
+			l.group.Go(func() {
+				l.pause(l.config.Backoff(1))
+				l.run()
+			})
+		}
+	}()
 	for try, failures := 0, 0; l.ctx.Err() == nil; try++ {
 		start := l.config.Clock.Now()
 		worked := l.connect(try)
@@ -157,6 +168,7 @@ func (l *link) run() {
 		}
 		l.pause(l.config.Backoff(failures))
 	}
+	over = true
 }
 
 // pause waits for a time, and reports whether the link is still open.
@@ -280,8 +292,8 @@ func (l *link) take(message any) error {
 	return nil
 }
 
-// takeMessage counts a message for the subscriber. Send runs the subscriber on this goroutine while it is idle, and through it the actor of the
-// lock (package mailbox), so the mutex must not be held meanwhile.
+// takeMessage counts a message for the subscriber. If the subscriber is idle, Send runs it on this goroutine, and through it the actor of the
+// lock (package mailbox). So the mutex must not be held meanwhile.
 func (l *link) takeMessage(m *redis.Message) {
 	l.mu.Lock()
 	known := l.told[m.Channel]

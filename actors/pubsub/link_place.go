@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
-// A link checks its server every 5 s while the check succeeds. On a service that does not count receivers correctly the check always fails and
-// costs a connection, so the interval grows.
+// A link checks its server every 5 s while the check succeeds. On a service that does not count receivers correctly, each check fails and costs a
+// connection, so the interval grows.
 const (
 	placeEvery    = 5 * time.Second
 	placeEveryMax = 5 * time.Minute

@@ -40,7 +40,7 @@ func New(c Config) *subscriber {
 	return &subscriber{Config: c, channels: map[string]*channelState{}, links: map[*redisnode.Node]*link{}}
 }
 
-// subscriber passes the messages of releases on to the actors of the locks that wait. It knows which actor waits on which channel. It has a
+// subscriber passes the messages about releases on to the actors that wait for them. It knows which actor waits on which channel. It has a
 // connection for messages only while some actor waits, and for linkRest after that. With sharded channels it has one connection for each
 // master, and a channel follows its hash slot.
 //
@@ -64,7 +64,8 @@ type channelState struct {
 	waiting []*actor.PID
 	ready   bool // the server has confirmed the subscription
 
-	refusals int           // refusals in a row; after the first, the channel gets its own command
+	refusals int           // refusals in a row
+	alone    bool          // Redis has rejected the channel, maybe because of another one in the same command: it gets its own command
 	retryAt  time.Duration // after a refusal, the instant of the next attempt; 0: no attempt is planned
 	reported bool          // an event has reported the refusals
 }
@@ -91,7 +92,8 @@ type (
 	linkIdle struct{ link *link }
 	// retryChannels says that the pause of a refused channel has ended.
 	retryChannels struct{}
-	Stop          struct{ Done chan struct{} }
+	// Stop closes all connections. Done is closed when they have ended.
+	Stop struct{ Done chan struct{} }
 )
 
 const (
@@ -182,7 +184,7 @@ func (s *subscriber) attach(c actor.Context, channel string, state *channelState
 	}
 	state.link = l
 	l.channels++
-	l.want(channel, state.refusals > 0)
+	l.want(channel, state.alone)
 }
 
 func (s *subscriber) detach(c actor.Context, channel string, state *channelState) {
@@ -233,7 +235,7 @@ func (s *subscriber) rehome(c actor.Context, l *link) {
 	}
 }
 
-// onNews passes on what has happened on a link. A confirmation of a channel that was subscribed to before means that the connection was
+// onNews passes the news of a link on to the waiters. A confirmation of a channel that was subscribed to before means that the connection was
 // replaced. Messages may have been lost meanwhile, so the waiters learn how many channels share the connection (Among), and spread their
 // attempts.
 func (s *subscriber) onNews(c actor.Context, l *link) {
@@ -257,7 +259,7 @@ func (s *subscriber) onNews(c actor.Context, l *link) {
 				ready.Among = l.channels
 				again++
 			}
-			state.ready, state.refusals, state.reported = true, 0, false
+			state.ready, state.refusals, state.alone, state.reported = true, 0, false, false
 			s.tell(c, state, ready)
 			if len(news.texts) > 0 {
 				s.tell(c, state, wait.ChannelMessage{Channel: channel, Texts: news.texts})
@@ -278,7 +280,7 @@ func (s *subscriber) onRefused(c actor.Context, channel string, state *channelSt
 	state.retryAt = s.Clock.Now() + pause
 	s.retryBy(c, state.retryAt)
 	class := scripts.Classify(news.refused)
-	if class != scripts.Rejected {
+	if state.alone = class == scripts.Rejected; !state.alone {
 		s.Nodes.Suspect()
 	}
 	if !state.reported && (class == scripts.Rejected && news.single || state.refusals == refusalsMax) {

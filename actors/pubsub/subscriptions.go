@@ -15,13 +15,15 @@ import (
 // most one command without a reply: otherwise a reply to the second could be taken for one to the first.
 type subscriptions struct {
 	sharded bool
-	wanted  map[string]bool // true: the channel gets a command of its own, because Redis may refuse it together with the rest of its command
+	wanted  map[string]bool // true: the channel gets a command of its own, because Redis rejects a command for several channels as a whole
 
 	// of the present connection
 	has     map[string]bool     // channels whose subscription the server has confirmed
 	asking  map[string]bool     // channels in a command without a reply
 	changed map[string]struct{} // the channels that next compares
 	asked   []ask               // the commands without a reply, the oldest first
+	alone   []string            // channels that wait for a command of their own
+	waits   map[string]struct{} // the same
 	singles int                 // number of the commands in asked that were sent with a single channel
 	ping    bool                // a ping is due
 }
@@ -57,7 +59,7 @@ func newSubscriptions(sharded bool) subscriptions {
 // reset starts over on a new connection, where nothing is subscribed to.
 func (s *subscriptions) reset() {
 	s.has, s.asking, s.changed = map[string]bool{}, map[string]bool{}, map[string]struct{}{}
-	s.asked, s.singles, s.ping = nil, 0, false
+	s.asked, s.alone, s.waits, s.singles, s.ping = nil, nil, map[string]struct{}{}, 0, false
 	for channel := range s.wanted {
 		s.changed[channel] = struct{}{}
 	}
@@ -73,7 +75,11 @@ func (s *subscriptions) want(channel string, single bool) bool {
 // drop ends the subscription to a channel.
 func (s *subscriptions) drop(channel string) {
 	delete(s.wanted, channel)
-	s.changed[channel] = struct{}{}
+	if s.has[channel] || s.asking[channel] {
+		s.changed[channel] = struct{}{}
+	} else {
+		delete(s.changed, channel)
+	}
 }
 
 // tick is called when nothing has arrived for a while. The following call of next then sends a ping, and repeats each unsubscription that
@@ -96,20 +102,39 @@ func (s *subscriptions) next() (send []ask) {
 			off = append(off, channel)
 		case !single:
 			on = append(on, channel)
-		case s.singles+len(send) >= singlesMax:
-			continue // the channel stays in changed until a reply makes room
 		default:
-			send = append(send, ask{do: askSubscribe, channels: []string{channel}})
+			s.wait(channel)
 		}
 		delete(s.changed, channel)
 	}
-	send = slices.Concat(s.bundles(askUnsubscribe, off), s.bundles(askSubscribe, on), send)
+	send = slices.Concat(s.bundles(askUnsubscribe, off), s.bundles(askSubscribe, on), s.admit())
 	if s.ping {
 		s.ping = false
 		send = append(send, ask{do: askPing})
 	}
 	for i := range send {
 		s.expect(&send[i])
+	}
+	return send
+}
+
+// wait queues a channel for a command of its own.
+func (s *subscriptions) wait(channel string) {
+	if _, waits := s.waits[channel]; !waits {
+		s.waits[channel] = struct{}{}
+		s.alone = append(s.alone, channel)
+	}
+}
+
+// admit returns the commands with a single channel for which there is room.
+func (s *subscriptions) admit() (send []ask) {
+	for len(s.alone) > 0 && s.singles+len(send) < singlesMax {
+		channel := s.alone[0]
+		s.alone = s.alone[1:]
+		delete(s.waits, channel)
+		if _, wanted := s.wanted[channel]; wanted && !s.has[channel] && !s.asking[channel] {
+			send = append(send, ask{do: askSubscribe, channels: []string{channel}})
+		}
 	}
 	return send
 }
@@ -149,6 +174,9 @@ func (s *subscriptions) subscribed(channel string) error {
 		return errUnasked
 	}
 	s.has[channel] = true
+	if _, wanted := s.wanted[channel]; wanted {
+		s.wanted[channel] = false // on the next connection, the channel shares a command again
+	}
 	return nil
 }
 

@@ -26,7 +26,7 @@ func TestSubscriptions_OneCommandForMany(t *testing.T) {
 	assert.False(t, s.want("b", false))
 	assert.False(t, s.want("a", false))
 	assert.Equal(t, []string{"subscribe[a b]"}, sent(s.next()))
-	assert.Empty(t, s.next(), "once")
+	assert.Empty(t, s.next(), "the command is sent once")
 	require.NoError(t, s.subscribed("a"))
 	require.NoError(t, s.subscribed("b"))
 	assert.True(t, s.want("a", false), "the channel is subscribed already")
@@ -100,6 +100,36 @@ func TestSubscriptions_FewSinglesAtATime(t *testing.T) {
 	}
 	assert.Empty(t, s.next())
 	assert.Len(t, s.has, 5*singlesMax)
+}
+
+// What happens to one channel takes no time for those that wait for a command of their own.
+func TestSubscriptions_ManySinglesCostNothing(t *testing.T) {
+	t.Parallel()
+	s := newSubscriptions(false)
+	for i := range 50_000 {
+		s.want(fmt.Sprint(i), true)
+	}
+	s.next()
+	for range 1000 {
+		require.NoError(t, s.subscribed(s.asked[0].channels[0]))
+		assert.LessOrEqual(t, len(s.changed), 1)
+		s.next()
+	}
+	s.reset()
+	s.next()
+	assert.Len(t, s.asked[0].channels, 1000, "channels that were confirmed share a command")
+}
+
+// Names that come and go while there is no connection leave nothing.
+func TestSubscriptions_ForgetsWhatItNeverAskedFor(t *testing.T) {
+	t.Parallel()
+	s := newSubscriptions(false)
+	for i := range 1000 {
+		s.want(fmt.Sprint(i), i%2 == 0)
+		s.drop(fmt.Sprint(i))
+	}
+	assert.Empty(t, s.changed)
+	assert.Empty(t, s.next())
 }
 
 // An unasked reply shows that replies and commands are out of step. But when a slot leaves the master, its channels are unsubscribed unasked.

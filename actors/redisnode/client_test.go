@@ -81,6 +81,55 @@ func TestBounded_KeepsHooks(t *testing.T) {
 	}
 }
 
+// meddling is a hook that calls a function before each pipeline that begins with TIME.
+type meddling struct {
+	seen
+	do func(ctx context.Context)
+}
+
+func (m meddling) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if commands[0].Name() == "time" {
+			m.do(ctx)
+		}
+		return next(ctx, commands)
+	}
+}
+
+// A hook of the user may send commands with the context that it gets. They reach the client to which they are sent, and a transaction is one.
+func TestBounded_HooksMaySendCommands(t *testing.T) {
+	t.Parallel()
+	clients := make([]redis.UniversalClient, 2)
+	for i := range clients {
+		server, err := embedded.Start()
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, server.Close()) })
+		clients[i] = server.Client()
+	}
+	one, other := clients[0], clients[1]
+	called := 0
+	one.AddHook(meddling{seen{names: new([]string)}, func(ctx context.Context) {
+		called++
+		require.NoError(t, other.Set(ctx, "single", 1, 0).Err())
+		_, err := other.Pipelined(ctx, func(p redis.Pipeliner) error { return p.Set(ctx, "piped", 1, 0).Err() })
+		require.NoError(t, err)
+		n := redis.NewIntCmd(ctx, "incr", "n")
+		_, err = one.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Process(ctx, n) })
+		require.NoError(t, err)
+		assert.EqualValues(t, called, n.Val())
+	}})
+	bounded(other, time.Second)
+	for range 2 {
+		pipe := bounded(one, time.Second).Pipeline()
+		_ = pipe.Process(t.Context(), NewCommand("time"))
+		_, err := pipe.Exec(t.Context())
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 2, called)
+	assert.EqualValues(t, 2, other.Exists(t.Context(), "single", "piped").Val())
+	assert.Zero(t, one.Exists(t.Context(), "single", "piped").Val())
+}
+
 // Closed clients are forgotten with their last reference.
 func TestBounded_ForgetsClients(t *testing.T) {
 	known := func() (n int) {

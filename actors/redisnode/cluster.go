@@ -20,15 +20,15 @@ const DiscoverWait = 2 * time.Second
 // ErrNoMaster is the error for a key without a node, although the nodes are known.
 var ErrNoMaster = errors.New("none is said to serve a key")
 
-// Cluster has the masters of a Redis Cluster as go-redis knows them. go-redis discovers them again when its list is used and is older than
-// ClusterStateReloadInterval (60 s by default), and when Suspect is called.
+// Cluster has the masters of a Redis Cluster as go-redis knows them. When go-redis uses its list of masters, and the list is older than
+// ClusterStateReloadInterval (60 s by default), it discovers them again. Suspect also makes it do so.
 type Cluster struct {
 	client    *redis.ClusterClient
 	tells     *PublishMode
 	replyWait time.Duration // time limit for a reply of a master
 	known     atomic.Bool
 
-	asks       chan struct{} // one entry for each question for the masters that is in flight
+	asks       chan struct{} // one entry for each question in flight: which masters are there?
 	suspicions atomic.Int64  // calls of Suspect that the present discovery has to answer; 0: there is none
 	background sync.WaitGroup
 	ctx        context.Context // ends with Close

@@ -118,8 +118,8 @@ func (c *Errors) ExplainWithHint(err error) error {
 	return err
 }
 
-// RecoverTo is deferred where the runtime calls go-redis on a goroutine of its own. It makes an error of a panic in the user's client: in a hook,
-// or in a function of its options.
+// RecoverTo is deferred where the runtime calls go-redis on a goroutine of its own. It turns a panic in the user's client, in a hook or in a
+// function of its options, into an error.
 func RecoverTo(err *error) {
 	if value := recover(); value != nil {
 		*err = Panicked(value)
@@ -169,7 +169,7 @@ func (c *Errors) NoAnswer() error {
 	return c.WithLast(fmt.Errorf("%w from %s in time", rpc.ErrNoAnswer, c.Name))
 }
 
-// NotSent returns the error of a call that could not be sent by its deadline.
+// NotSent returns the error of a call that has waited too long to be sent.
 func (c *Errors) NotSent() error {
 	return c.WithLast(fmt.Errorf("%w: calls before it still wait for %s or for a free connection", rpc.ErrNotSent, c.Name))
 }

@@ -16,25 +16,40 @@ import (
 // has, but it runs them around the client's own commands. So the new client sends each command through the old client. The last hook of the old
 // client is handBack, which hands the command back to the new client. The old client keeps this hook, which does nothing for other commands.
 func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
-	handBackOnce(client)
+	known := handBackOnce(client)
 	bounded := client.WithTimeout(timeout)
-	bounded.AddHook(through{client})
+	bounded.AddHook(through{client, known})
 	return bounded
 }
 
-// through sends the commands of a client through the hooks of another client.
-type through struct{ client *redis.Client }
+// detour is what the new client leaves in the context for handBack. A hook of the user may send commands of its own with that context, to this
+// client or to another, and they must not be handed back. So the detour says which commands are meant: those of this client that begin with first.
+// If a hook replaces the first command, or puts another one before it, the commands are sent with the client's own timeouts.
+type detour struct {
+	of       weak.Pointer[redis.Client]
+	first    redis.Cmder
+	process  redis.ProcessHook         // gets a single command back
+	pipeline redis.ProcessPipelineHook // gets a pipeline back
+}
 
-type (
-	processKey  struct{} // the context key of the redis.ProcessHook that gets the command back
-	pipelineKey struct{} // the context key of the redis.ProcessPipelineHook, for a pipeline
-)
+type detourKey struct{}
+
+func (d *detour) around(ctx context.Context) context.Context {
+	return context.WithValue(ctx, detourKey{}, d)
+}
+
+// through sends the commands of a client through the hooks of another client.
+type through struct {
+	client *redis.Client
+	known  weak.Pointer[redis.Client]
+}
 
 func (through) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (t through) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
-		return t.client.Process(context.WithValue(ctx, processKey{}, next), command)
+		d := detour{of: t.known, first: command, process: next}
+		return t.client.Process(d.around(ctx), command)
 	}
 }
 
@@ -44,28 +59,40 @@ func (t through) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 		for _, command := range commands {
 			_ = pipe.Process(ctx, command)
 		}
-		_, err := pipe.Exec(context.WithValue(ctx, pipelineKey{}, next))
+		d := detour{of: t.known, first: commands[0], pipeline: next}
+		_, err := pipe.Exec(d.around(ctx))
 		return err
 	}
 }
 
 // handBack is the last hook of a client.
-type handBack struct{}
+type handBack struct{ of weak.Pointer[redis.Client] }
+
+// due returns the detour that a command is on, if it is the first of its commands.
+func (h handBack) due(ctx context.Context, command redis.Cmder) *detour {
+	if d, on := ctx.Value(detourKey{}).(*detour); on && d.of == h.of && d.first == command {
+		return d
+	}
+	return &detour{}
+}
 
 func (handBack) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (handBack) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h handBack) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
-		if back, ok := ctx.Value(processKey{}).(redis.ProcessHook); ok {
+		if back := h.due(ctx, command).process; back != nil {
 			return back(ctx, command)
 		}
 		return next(ctx, command)
 	}
 }
 
-func (handBack) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h handBack) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []redis.Cmder) error {
-		if back, ok := ctx.Value(pipelineKey{}).(redis.ProcessPipelineHook); ok {
+		if len(commands) == 0 {
+			return next(ctx, commands)
+		}
+		if back := h.due(ctx, commands[0]).pipeline; back != nil {
 			return back(ctx, commands)
 		}
 		return next(ctx, commands)
@@ -73,14 +100,15 @@ func (handBack) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 }
 
 // handsBack holds the clients that have the hook handBack.
-var handsBack sync.Map // of weak.Pointer[redis.Client]
+var handsBack sync.Map // weak.Pointer[redis.Client] -> *sync.Once
 
 // handBackOnce adds the hook, once per client. It refers to the client weakly, so that the user's client can be collected.
-func handBackOnce(client *redis.Client) {
+func handBackOnce(client *redis.Client) weak.Pointer[redis.Client] {
 	known := weak.Make(client)
-	if _, has := handsBack.LoadOrStore(known, struct{}{}); has {
-		return
-	}
-	client.AddHook(handBack{})
-	runtime.AddCleanup(client, func(gone weak.Pointer[redis.Client]) { handsBack.Delete(gone) }, known)
+	once, _ := handsBack.LoadOrStore(known, new(sync.Once))
+	once.(*sync.Once).Do(func() {
+		client.AddHook(handBack{known})
+		runtime.AddCleanup(client, func(gone weak.Pointer[redis.Client]) { handsBack.Delete(gone) }, known)
+	})
+	return known
 }

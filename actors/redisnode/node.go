@@ -29,7 +29,7 @@ func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
 type Nodes interface {
 	// ForKey returns the node of a key, without asking any server; nil: call Discover first.
 	ForKey(key string) *Node
-	// AtAddr returns the node at an address to which the node by has redirected a call; nil: there is none.
+	// AtAddr returns the node at an address; nil: there is none. The node "by" has redirected a call to this address.
 	AtAddr(addr string, by *Node) *Node
 	// Any returns one of the nodes, for messages that every node delivers. After a failure, try the next number. nil: call Discover first.
 	Any(try int) *Node

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// PubSub is how releases are published.
+// PubSub says how releases are published.
 type PubSub int
 
 // The values of PubSub. Auto decides as Redisson does: sharded on a cluster that supports it, otherwise plain.
@@ -65,8 +65,8 @@ func (t *PublishMode) settle(sharded bool) {
 	t.once.Do(func() { t.sharded.Store(sharded) })
 }
 
-// decide asks a master whether it supports sharded messages, until one has answered. A temporary refusal is no answer. If the user has no
-// right to ask, messages are plain, as with Redisson; Runtime.Check names the missing right.
+// decide asks a master whether it supports sharded messages. The first answer settles the mode. A temporary refusal is no answer, but an error.
+// If the user has no right to ask, messages are plain, as with Redisson; Runtime.Check names the missing right.
 func (t *PublishMode) decide(ctx context.Context, client redis.UniversalClient) error {
 	if !t.auto {
 		return nil

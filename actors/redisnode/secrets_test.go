@@ -119,7 +119,7 @@ func TestSecrets_ChangeNothingElse(t *testing.T) {
 	}
 }
 
-// Where an error quotes a password, it is hidden, however short or common it is.
+// Where an error quotes a password, the password is hidden, however short or common it is.
 func TestSecrets_AreHiddenWhereTheyAreTold(t *testing.T) {
 	t.Parallel()
 	for _, password := range passwords {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// attendance estimates how many of the subscribers that a release of this process notifies never try for the lock.
+// attendance estimates how many of the subscribers that a release of this process notifies never try for the lock. They are called mere
+// listeners.
 //
 // Some subscribers never try: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who
 // receives it, and a release does not say who made it, so the process can only count releases. Between its own release and its next grant, each
@@ -53,7 +54,7 @@ func (a *attendance) conclude() {
 		a.turns++
 		a.mere = a.usual()
 	}
-	a.mere = min(a.mere, absent) // if more came than expected, fewer count as mere listeners
+	a.mere = min(a.mere, absent) // if more processes had turns than expected, fewer count as mere listeners
 }
 
 // usual returns the number of subscribers that were absent in nearly all of the newest turns: in all but the outliers.

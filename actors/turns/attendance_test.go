@@ -70,7 +70,7 @@ func TestAttendance_OnlyWhileWaiting(t *testing.T) {
 	assert.Equal(t, 0, a.mere)
 }
 
-// A process that holds the lock when this process is refused counts as one that came for it, whether or not its release message arrives.
+// A process that holds the lock when this process is refused counts as one that had a turn, whether or not its release message arrives.
 func TestAttendance_Refused(t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		var a attendance
@@ -141,7 +141,7 @@ func TestYield_NewcomersTakePlaces(t *testing.T) {
 	assert.False(t, y.Placed(), "the number of subscribers is unknown")
 	refused(&y, 4)
 	assert.True(t, y.Placed())
-	assert.Equal(t, now+2*time.Millisecond, y.Hear(&p, now, 1), "three were ahead, and one of them has released it")
+	assert.Equal(t, now+2*time.Millisecond, y.Hear(&p, now, 1), "three were ahead, and one of them has released the lock")
 	refused(&y, 9)
 	assert.Equal(t, now+time.Millisecond, y.Hear(&p, now, 1), "newer subscribers are behind")
 	assert.Equal(t, now, y.Hear(&p, now, 1))

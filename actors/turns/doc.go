@@ -2,7 +2,7 @@
 // machines of locks tell it what happens, and it says when to try.
 //
 //	turns.go       turns, and the gaps in which a lock is left free for clients that only poll
-//	attendance.go  subscribers that never come for the lock
+//	attendance.go  subscribers that never try for the lock
 //	patience.go    how long to wait for the processes ahead
 //	policy.go      the times
 package turns

@@ -6,7 +6,7 @@ import "time"
 // When these slots are over, the process tries, in case those ahead have stopped waiting. If slots are shorter than turns, every process tries
 // during each turn, and all but the first find the lock taken: an attempt in vain.
 //
-// Each attempt in vain therefore doubles the slots. The first few do not count, one for each other process, because that process may have caused it.
+// Each attempt in vain therefore doubles the slots. The first few do not count, because each of the other processes may have caused one.
 // An early attempt that finds the lock free makes slots short again: a process ahead has stopped waiting, and its slot left the lock free. If only
 // mere listeners are ahead, each process finds the lock free before its slots double, so they stay short.
 //
@@ -33,14 +33,14 @@ func (w *patience) heard(now time.Duration) {
 		w.turn = turn
 	case turn < w.turn:
 		w.turn += (turn - w.turn) / 2
-	default: // the lock may have been free in between, because the processes ahead did not come
+	default: // the lock may have been free in between, because the processes ahead did not try
 		w.turn += (turn - w.turn) / 16
 	}
 	w.released = now
 }
 
 // refused notes an attempt that found the lock taken. The attempt was in vain if processes take turns, that is, if the lock has another holder
-// than at the previous attempt. If the holder is the same, the processes ahead do not come for the lock, and longer slots would only keep this
+// than at the previous attempt. If the holder is the same, the processes ahead do not try for the lock, and longer slots would only keep this
 // process behind.
 func (w *patience) refused(holder string) {
 	early, known := w.early, holder != "" && w.holder != ""
@@ -53,7 +53,7 @@ func (w *patience) refused(holder string) {
 	w.early, w.holder = false, holder
 }
 
-// won notes a grant. absent says that some of the processes ahead are known not to come.
+// won notes a grant. absent says that some of the processes ahead are known not to try.
 func (w *patience) won(absent bool) {
 	if w.early || absent {
 		w.vain = 0

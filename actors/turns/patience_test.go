@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Slots become as long as turns while other processes come for the lock one after the other.
+// Slots become as long as turns while other processes acquire the lock one after the other.
 func TestPatience(t *testing.T) {
 	const turn, others = 8 * time.Millisecond, 3
 	inVain := func(w *patience, holder string) time.Duration {
@@ -39,7 +39,7 @@ func TestPatience(t *testing.T) {
 
 	w = start()
 	assert.Equal(t, 2*time.Millisecond, inVain(&w, "b"))
-	assert.Equal(t, time.Millisecond, inVain(&w, "b"), "the same process again: the others ahead do not come")
+	assert.Equal(t, time.Millisecond, inVain(&w, "b"), "the same process again: the others ahead do not try")
 
 	w = start()
 	assert.Equal(t, 2*time.Millisecond, inVain(&w, "b"))

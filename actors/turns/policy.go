@@ -6,9 +6,9 @@ import "time"
 type Policy struct {
 	Gap        time.Duration // the time for which a lock in constant demand is left free for clients that poll
 	GapEvery   time.Duration // interval of gaps if a process has no competitor
-	GapShared  time.Duration // interval of gaps if processes compete; where two alternate, less than one wait in a hundred meets a gap
+	GapShared  time.Duration // interval of gaps if processes compete; when two processes alternate, less than one wait in a hundred meets a gap
 	ClockError time.Duration // the largest error of a process's estimate of the server's time
-	YieldMax   time.Duration // how long the slots of all processes ahead last together at most, unless patience makes them longer
+	YieldMax   time.Duration // how long the slots of all processes ahead last together at most, unless patience or slotMin makes them longer
 
 	Jitter     func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
 	ServerTime func(time.Duration) time.Duration // converts an instant of this process to the server's time

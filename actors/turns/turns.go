@@ -10,15 +10,15 @@ import (
 // win it again.
 //
 // Processes take turns without a common list. The reply to a release says how many other subscribers received its message. The releaser
-// lets as many processes have a turn before it tries again; it counts their turns by the release messages that it receives. So the
+// lets that many processes have a turn before it tries again, and counts their turns by the release messages that it receives. So the
 // process that has waited longest tries first after a release, and every other process waits one slot for each process ahead of it.
 // A wrong count changes the order and nothing else: if a process ahead has stopped waiting, its slot passes unused.
 //
 // While all the other processes want the lock, slots become as long as turns (patience). With shorter slots, all of them would ask while the first
 // one still has the lock.
 //
-// Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not know
-// yet. As soon as only such subscribers are ahead, the process does not wait.
+// Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not have
+// noticed them yet. As soon as only such subscribers are ahead, the process does not wait.
 //
 // A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. Otherwise all
 // newcomers would try after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them
@@ -66,7 +66,7 @@ type Ended struct {
 	Lingered  bool          // the turn's grant has lingered: slots are longer, because a client that misses its slot waits for another long turn
 }
 
-// After decides how long to stay out after a confirmed release.
+// After decides how long this process pauses after a confirmed release.
 func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	others := t.Receivers
 	if t.Listens {
@@ -140,8 +140,8 @@ func (y *Turns) Overheard(releases int) { y.heard += releases }
 // Nobody notes that no other process waits for the lock.
 func (y *Turns) Nobody() { y.ahead, y.wins, y.good, y.patience = 0, 0, 0, patience{} }
 
-// wait returns how long to leave the lock to the processes ahead. All their slots together last YieldMax at most, unless patience makes them
-// longer; in that case a process far behind asks some time after YieldMax.
+// wait returns how long to leave the lock to the processes ahead. All their slots together last YieldMax at most, unless patience or slotMin
+// makes them longer. In that case the process asks at a random instant after YieldMax, at most farMax later.
 func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	y.patience.early = y.ahead > y.attendance.mere
 	if !y.patience.early {

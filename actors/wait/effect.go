@@ -45,7 +45,7 @@ const (
 	DoGuard                      // watch Actor, to learn of its end
 	DoUnguard                    // stop watching Actor
 	DoEmit                       // report Event
-	DoReport                     // report that Request waits for long, as Waiting says
+	DoReport                     // report that Request has waited long; Waiting has the details
 	DoRequeue                    // for a group: Request needs another member
 	DoStop                       // nothing is left: stop this actor unless a message is on its way to it
 )

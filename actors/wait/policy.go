@@ -14,7 +14,7 @@ type Policy struct {
 	HandoffFor time.Duration // length of a turn
 	Linger     time.Duration // the time for which a released grant is kept for the next local holder; 0: it is not kept
 	MaxWaiters int
-	SlowWait   time.Duration // a waiter that waits longer than this is reported; 0: no waiter is
+	SlowWait   time.Duration // a waiter that has waited this long is reported; 0: no waiter is
 	Runtime    string        // the UUID with which the ids of this process's grants begin
 
 	Counts bool // there is a single server, so the reply to a release counts all subscribers

@@ -79,7 +79,7 @@ func (q *Queue) Remove(r *Request) bool {
 	return true
 }
 
-// NextSlow returns a request that has waited for longer than limit and was not returned before, and the number of requests before it in the queue.
+// NextSlow returns a request that has waited for at least limit and was not returned before, and the number of requests before it in the queue.
 // It returns nil if there is none, or if limit is 0.
 func (q *Queue) NextSlow(now, limit time.Duration) (r *Request, ahead int) {
 	if q.SlowAt(limit) > now {
@@ -91,7 +91,7 @@ func (q *Queue) NextSlow(now, limit time.Duration) (r *Request, ahead int) {
 	return r, ahead
 }
 
-// pass moves fresh on.
+// pass moves fresh to the next request.
 func (q *Queue) pass() {
 	q.fresh.passed = true
 	q.fresh, q.reported = q.fresh.Next, q.reported+1

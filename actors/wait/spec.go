@@ -15,8 +15,8 @@ import (
 type Terms struct {
 	Lease   time.Duration // of an acquire: the length of a fixed lease, or 0 for a lease that the watchdog renews; of an extend: the new length
 	Renewed time.Duration // the length that the watchdog sets; 0: Options.Lease
-	AtMost  time.Duration // the watchdog does not renew the lease past this time; 0: there is no limit
-	AtLeast time.Duration // of an acquire or extend: nobody else gets the lock before this time; 0: others may get it as soon as it is released
+	AtMost  time.Duration // how long the lease lasts at most, counted from its acquire, however often it is renewed; 0: there is no limit
+	AtLeast time.Duration // of an acquire or extend: how long nobody else gets the lock, even after a release; 0: a release frees it
 }
 
 // Length returns the length of the lease. usual is the length in the options.

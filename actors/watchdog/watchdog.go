@@ -30,7 +30,7 @@ type Config struct {
 	Site     *scripts.Site
 	Gateway  gateway.Gateway // sends the renewals
 
-	Lease  time.Duration                          // what most renewals set
+	Lease  time.Duration                          // the TTL that most renewals set
 	Batch  int                                    // the most locks that one script renews
 	Jitter func(most time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
 	Nudged func()                                 // called about once a second while any grant is kept
@@ -57,7 +57,7 @@ type Watchdog struct {
 	resumeLater []gateway.Gateway                            // gateways to be resumed when no renewal is in flight
 
 	// A wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while any grant is
-	// kept, the nudger wakes wheel every nudgeEvery: wheel reads the clock, and hands over what became due during a suspension. fine needs
+	// kept, the nudger wakes wheel every nudgeEvery: wheel reads the clock, and hands over the grants that became due during a suspension. fine needs
 	// no nudge: it wakes after each of its turns, which take 1024 slots of a millisecond, as long as it contains a grant.
 	nudge   timerwheel.Timer[*lease.Grant] // is due at once, and belongs to no grant
 	nudger  clock.Timer                    // adds nudge to the wheel
@@ -90,15 +90,16 @@ type (
 	}
 )
 
-// slotsPerLease makes slots of lease/66: narrower than the lease/64 by which a renewal may come early, and 22 of them are
-// exactly one renewal interval, so that grants of one slot stay together.
+// slotsPerLease makes slots of lease/66. Exactly 22 of them are one renewal interval, so that grants of one slot stay together. A slot is narrower
+// than lease/64, the time by which the random tests of package lock let the watchdog be early.
 const slotsPerLease = 66
 
 // coarsest decides which wheel a lease is in: the field wheel, or the field fine if the lease is shorter than Options.Lease/coarsest. At the
 // limit, renewals come up to a fifth of their interval early.
 const coarsest = 4
 
-// nudgeEvery bounds the time after a suspension of the machine until the holder of a grant in wheel learns that it was lost meanwhile.
+// nudgeEvery is the interval of nudges. If a grant in wheel was lost during a suspension of the machine, its holder learns that within this time
+// after the suspension.
 const nudgeEvery = time.Second
 
 // New makes the watchdog, which has to be stopped.
@@ -108,7 +109,10 @@ func New(c Config) (*Watchdog, error) {
 	if w.wheel, err = w.newWheel(max(c.Lease/slotsPerLease, time.Millisecond)); err != nil {
 		return nil, err
 	}
-	w.nudger = c.Clock.AfterFunc(nudgeEvery, func() { w.wheel.Add(&w.nudge, 0) })
+	w.nudger = c.Clock.AfterFunc(nudgeEvery, func() {
+		w.wheel.Add(&w.nudge, 0)
+		w.wheel.Wake()
+	})
 	w.nudger.Stop()
 	return w, nil
 }
@@ -164,7 +168,8 @@ func (w *Watchdog) Drop(g *lease.Grant) {
 	w.wheelOf(g).Cancel(&g.Timer)
 }
 
-// slotOf returns the beginning of the slot in which the renewal of a lease of this length is due. What is due in one slot is renewed together.
+// slotOf returns the beginning of the slot in which the renewal of a lease of this length is due. Grants that are due in one slot are renewed
+// together.
 func slotOf(at, length time.Duration) time.Duration { return at.Truncate(length / slotsPerLease) }
 
 // nudgeLater sets the nudger, unless it is already set.

@@ -57,7 +57,7 @@ func (idleTimer) Reset(time.Duration) bool { return true }
 // renewalAt returns the n-th renewal that was sent, counted from 0.
 func (s *sent) renewalAt(i int) *renewal { return s.renewals[i].Tag.(*renewal) }
 
-// deaf is the process to which the wheel sends what is due.
+// deaf is the process that gets the messages of the wheel, and ignores them.
 type deaf struct{}
 
 func (deaf) SendUserMessage(*actor.PID, any)   {}

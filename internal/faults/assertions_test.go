@@ -46,7 +46,7 @@ var serverTroubles = []serverTrouble{
 }
 
 // Users of three runtimes contend for one lock of each kind while the server has one such trouble. The test asserts what SAFETY.md promises for that
-// trouble, and counts the violations that it permits. For failing links, internal/linearize checks the operations themselves.
+// trouble, and counts the violations that SAFETY.md permits. For failing links, internal/linearize checks the operations themselves.
 func TestFault_AssertionsHoldUnderEveryTrouble(t *testing.T) {
 	t.Parallel()
 	for _, trouble := range serverTroubles {

@@ -122,7 +122,7 @@ func showLetIn(t *testing.T, p *locktest.Place, section time.Duration, once func
 	})
 }
 
-// waitsFor calls its function repeatedly for a while, and returns how long each call took, sorted, and the length of the while.
+// waitsFor calls its function again and again for some seconds. It returns how long each call took, sorted, and for how long it made calls.
 func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 	length = time.Duration(locktest.Scaled(5_000, 1_500)) * time.Millisecond
 	for begin := time.Now(); time.Since(begin) < length; {

@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -234,6 +236,117 @@ func TestFault_CheckOfHooks(t *testing.T) {
 			assert.Equal(t, "a hook of the client renames the keys of scripts, and not all in the same way", found.Findings[0].What)
 		})
 	}
+}
+
+// leaving is a hook that ends its goroutine once when it is armed, as t.FailNow does.
+type leaving struct{ armed atomic.Bool }
+
+func (*leaving) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*leaving) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (l *leaving) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if l.armed.Swap(false) {
+			runtime.Goexit()
+		}
+		return next(ctx, commands)
+	}
+}
+
+// A hook may end its goroutine: that of the caller, or a worker. Locks stay usable, and what is granted to an ended goroutine is given back.
+func TestFault_HookThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	var hook leaving
+	rt := hooked(t, redistest.Start(t), &hook, shortLease)
+	lock, permits := rt.Lock("orders"), rt.Semaphore("permits")
+	_, err := permits.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	var gone atomic.Int32 // callers whose goroutines the hook has ended
+	for range gateway.StuckMax + 2 {
+		var lease *holdfast.Lease
+		for name, do := range map[string]func() error{
+			"acquire": func() error {
+				lease, err := lock.Acquire(t.Context())
+				if err != nil {
+					return err
+				}
+				return lease.Release(t.Context())
+			},
+			"release": func() error { return lease.Release(t.Context()) },
+			"take": func() error {
+				if err := permits.Acquire(t.Context(), 1); err != nil {
+					return err
+				}
+				return permits.Release(t.Context(), 1)
+			},
+			"try": func() error {
+				lease, err := lock.TryAcquire(t.Context())
+				if err != nil {
+					return err
+				}
+				return lease.Release(t.Context())
+			},
+		} {
+			if name == "release" {
+				lease = locktest.Acquire(t, lock)
+			}
+			ended := make(chan struct{})
+			hook.armed.Store(true)
+			go func() {
+				returned := false
+				defer func() {
+					if !returned {
+						gone.Add(1)
+					}
+					close(ended)
+				}()
+				err := do() // if it returns, the hook has ended a worker, or the goroutine of another call
+				returned = true
+				assert.True(t, err == nil || name == "try", "%s returned %v", name, err)
+			}()
+			locktest.Closed(t, name, ended)
+			hook.armed.Store(false)
+			locktest.Release(t, locktest.Acquire(t, lock))
+			require.NoError(t, permits.Acquire(t.Context(), 1))
+			require.NoError(t, permits.Release(t.Context(), 1))
+		}
+	}
+	assert.Positive(t, gone.Load())
+	require.NoError(t, rt.Close(t.Context()))
+}
+
+// hanging is a hook in which a pipeline that begins with a PING hangs until the end of the test.
+type hanging struct {
+	renaming
+	until <-chan struct{}
+}
+
+func (h hanging) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if commands[0].Name() == "ping" { // that of Check; the PING of a gateway ends its pipeline
+			<-h.until
+		}
+		return next(ctx, commands)
+	}
+}
+
+// Close does not wait for ever for a call of Check.
+func TestFault_HookThatHangsInCheck(t *testing.T) {
+	t.Parallel()
+	until := make(chan struct{})
+	t.Cleanup(func() { close(until) })
+	client := locktest.NewClient(t, redistest.Shared(t).Addr())
+	client.AddHook(hanging{renaming(func(key string) string { return key }), until})
+	rt, err := holdfast.New(client, holdfast.Options{Lease: shortLease, Logger: locktest.Quiet()})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.Error(t, rt.Check(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		assert.ErrorContains(t, rt.Close(context.Background()), "a hook of the client may hang")
+	}()
+	locktest.Closed(t, "Close", ended)
 }
 
 // The functions that the user gives to go-redis run on each new connection. If one panics, that is reported, and the runtime tries again: for

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
@@ -78,6 +80,65 @@ func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 	}
 }
 
+// WithWait is kept while Redis is silent. A new runtime leaves its first call to a worker, so that a cancel is on time.
+func TestFault_WaitWhileRedisIsSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 1100 * time.Millisecond
+		server, silent := miniredis.NewMiniRedis(), new(atomic.Bool)
+		t.Cleanup(server.Close)
+		rt := bubbleRuntimeOver(t, server, silent)
+		defer silent.Store(false) // before the runtimes are closed
+		require.NoError(t, rt.Lock("orders").Do(t.Context(), func(context.Context) error { return nil }))
+		silent.Store(true)
+		began := time.Now()
+		_, err := rt.Lock("orders").Acquire(t.Context(), holdfast.WithWait(wait))
+		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		assert.LessOrEqual(t, time.Since(began), wait+trip)
+
+		young := bubbleRuntimeOver(t, server, silent)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		began = time.Now()
+		_, err = young.Lock("orders").Acquire(ctx)
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.LessOrEqual(t, time.Since(began), 100*time.Millisecond+trip)
+	})
+}
+
+// lateClock can be put forward, as by a suspension of the machine: then the timers are late.
+type lateClock struct {
+	clock.System
+	ahead *atomic.Int64
+}
+
+func (c lateClock) Now() time.Duration { return c.System.Now() + time.Duration(c.ahead.Load()) }
+
+// The process's own grant has expired, but Redis still has it. It is released before the next attempt, which succeeds.
+func TestFault_AcquireJustAfterAnOwnLeaseEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := miniredis.NewMiniRedis()
+		server.ClockTTL(true)
+		t.Cleanup(server.Close)
+		ahead, attempts := new(atomic.Int64), 0
+		rt := bubbleRuntimeWith(t, server, new(atomic.Bool), holdfast.Options{
+			System: locktest.SystemWith(t, &actors.Seams{Clock: lateClock{clock.NewSystem(), ahead}}),
+			Trace: &holdfast.Trace{Acquiring: func(context.Context, holdfast.Acquiring) func(holdfast.Acquired) {
+				return func(a holdfast.Acquired) { attempts = a.Attempts }
+			}},
+		})
+		require.NoError(t, rt.Lock("orders").Do(t.Context(), func(context.Context) error { return nil })) // loads the scripts
+		lease, err := rt.Lock("orders").Acquire(t.Context(), holdfast.WithLease(30*time.Second))
+		require.NoError(t, err)
+		ahead.Store(int64(time.Until(lease.ExpiresAt()) + 50*time.Millisecond))
+		next, err := rt.Lock("orders").Acquire(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, attempts)
+		require.NoError(t, next.Release(t.Context()))
+	})
+}
+
 func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	last := 8 * trip
 	if kind.Deaf { // its waiters only check now and then
@@ -135,6 +196,10 @@ func bubbleRuntime(t *testing.T, server *miniredis.Miniredis) *holdfast.Runtime 
 
 // bubbleRuntimeOver makes a runtime whose connections lose what is sent while silent is set.
 func bubbleRuntimeOver(t *testing.T, server *miniredis.Miniredis, silent *atomic.Bool) *holdfast.Runtime {
+	return bubbleRuntimeWith(t, server, silent, holdfast.Options{})
+}
+
+func bubbleRuntimeWith(t *testing.T, server *miniredis.Miniredis, silent *atomic.Bool, options holdfast.Options) *holdfast.Runtime {
 	client := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:6379", // never resolved: the dialer ignores it
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
@@ -143,7 +208,8 @@ func bubbleRuntimeOver(t *testing.T, server *miniredis.Miniredis, silent *atomic
 		},
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	rt, err := holdfast.New(client, holdfast.Options{Logger: locktest.Quiet(), Handoff: holdfast.Handoff{For: 10 * time.Second}})
+	options.Logger, options.Handoff = locktest.Quiet(), holdfast.Handoff{For: 10 * time.Second}
+	rt, err := holdfast.New(client, options)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, rt.Close(context.Background()))

@@ -145,6 +145,18 @@ func TestLeak_LeaseInUseIsNone(t *testing.T) {
 			l.keeps(t)
 			assert.NoError(t, ctx.Err())
 		},
+		"context's channel": func(t *testing.T, l *leaky) {
+			var cancel context.CancelFunc
+			done := dropped(func() <-chan struct{} {
+				ctx, stop := acquire(t, l.lock).Context(context.Background())
+				cancel = stop
+				return ctx.Done()
+			})
+			l.keeps(t)
+			locktest.Open(t, "the end", done)
+			cancel()
+			cancel = nil
+		},
 		"derived context": func(t *testing.T, l *leaky) {
 			ctx, cancel := context.WithCancel(dropped(func() context.Context {
 				ctx, _ := acquire(t, l.lock).Context(context.Background()) //nolint:govet // as above

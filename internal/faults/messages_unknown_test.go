@@ -209,7 +209,7 @@ func badRequests(p *locktest.Place, kind protocol.Kind, serial uint64) []any {
 		protocol.Renew{ID: 11, Kind: kind, Lock: p.Name, Serial: serial},                                            // no lease
 		protocol.Renew{ID: 12, Kind: kind, Lock: p.Name, Serial: serial, Lease: time.Second},                        // the watchdog's
 		protocol.Release{ID: 13, Kind: "no such kind", Lock: p.Name, Serial: serial},                                // another kind's
-		protocol.Renew{ID: 14, Kind: protocol.Kind(strings.ToUpper(p.Kind.Name)), Lock: p.Name, Lease: time.Second}, // kinds have their case
+		protocol.Renew{ID: 14, Kind: protocol.Kind(strings.ToUpper(p.Kind.Name)), Lock: p.Name, Lease: time.Second}, // names of kinds are case-sensitive
 	}
 	for i, name := range []string{"", "a\x00b", "{}", "{a}{b}", "\xff", strings.Repeat("x", 513)} {
 		bad = append(bad,

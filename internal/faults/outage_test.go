@@ -26,7 +26,7 @@ const (
 	outageAfter = 1500 * time.Millisecond // the least time to watch after the outage
 
 	lanes  = 2 // laneCount in actors
-	probes = 5 // unanswered calls of a lane: one more than the workers that may hang (gateway.StuckMax)
+	probes = 5 // unanswered calls of a lane: one more than the hanging workers that are replaced (gateway.StuckMax)
 )
 
 // In TestFault_OutageEndsWithoutAStorm, a process holds 1 000 locks and waits for 2 000 others. Redis is away for two seconds, stopped or cut off,

@@ -60,7 +60,7 @@ func showNoStorm(t *testing.T, cluster *redistest.Cluster, waiter *holdfast.Runt
 	refused()
 	refusing := measure()
 	t.Logf("in %v: %+v, and with a refused channel %+v", while, quiet, refusing)
-	assert.LessOrEqual(t, refusing.connections, 3*quiet.connections+9, "a link to a master or another")
+	assert.LessOrEqual(t, refusing.connections, 3*quiet.connections+9, "a refused channel costs few connections")
 	assert.LessOrEqual(t, refusing.scripts, 3*quiet.scripts)
 }
 

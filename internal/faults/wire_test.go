@@ -26,7 +26,7 @@ type wire struct {
 	gone   *durations // how long orphans existed
 }
 
-// newWire has a client that would repeat commands if the runtime allowed that.
+// newWire returns a wire whose client would repeat commands if the runtime allowed that.
 func newWire(t *testing.T, p *locktest.Place, patience time.Duration, options holdfast.Options) *wire {
 	w := &wire{Place: p, proxy: faultproxy.New(t, p.Addr), stalls: locktest.WatchStalls(t, p), gone: &durations{}}
 	w.client = locktest.ClientWith(t, &redis.Options{Addr: w.proxy.Addr(), ReadTimeout: patience, MaxRetries: 10})

@@ -34,7 +34,8 @@ func (p *Player) Take() string {
 	return text
 }
 
-// SetPolicy reads the policy: lease, max, for, linger, waiters, jitter as a fraction of its bound, and a kind other than the plain lock.
+// SetPolicy sets the policy from options: lease, max, for, linger, counts, acks, waiters, jitter as a fraction of its bound, and a kind other
+// than the plain lock.
 func (p *Player) SetPolicy(options []string) {
 	lease, jitter := 30*time.Second, 0.0
 	p.Kind = scripts.Lock

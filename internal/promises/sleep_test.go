@@ -157,6 +157,28 @@ func TestSuspended_DoneFollowsWithinASecond(t *testing.T) {
 	}
 }
 
+// An acquire right after the resumption hides no loss, and its own lease is renewed.
+func TestSuspended_AcquireAtOnceAfterIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := sleepyClock{clock.NewSystem(), new(atomic.Int64)}
+		options := holdfast.Options{Lease: time.Minute, System: locktest.SystemWith(t, &actors.Seams{Clock: clock})}
+		rt := locktest.NewBubble(t).Runtime(t, &locktest.Pipes{}, options)
+		held, err := rt.Lock("orders").Acquire(t.Context(), holdfast.WithLease(time.Hour))
+		require.NoError(t, err)
+		synctest.Wait()
+		woke := time.Now()
+		clock.slept.Add(int64(2 * time.Hour))
+		next, err := rt.Lock("reports").Acquire(t.Context())
+		require.NoError(t, err)
+		<-held.Done()
+		assert.LessOrEqual(t, time.Since(woke), 1100*time.Millisecond)
+		<-time.After(3 * time.Minute)
+		assert.True(t, next.Valid())
+		require.NoError(t, next.Release(t.Context()))
+	})
+}
+
 // A short sleep shortens the lease by its length and no more: the lease is renewed as before.
 func TestSuspended_ShortSleepShortensTheLease(t *testing.T) {
 	t.Parallel()

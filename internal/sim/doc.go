@@ -6,6 +6,8 @@
 //	world.go                runs it: users (user.go, messenger.go) and nemesis (nemesis.go) against processes (process.go)
 //	wire.go, lane.go        give every message, in either direction, its own delay
 //	process_clock.go        gives every timer its own delay
+//	dice.go                 random values, which do not depend on the order in which they are drawn
+//	place.go                one name in Redis, and what users acquire under it
 //	astray.go               some messages arrive after their sender has given up on them
 //	oracle.go               knows the holder of every lock, and reports violations
 //	ledger.go               compares Trace, Stats and Held with each other and with what users got
@@ -30,12 +32,13 @@
 //	A9  a runtime that shuts down grants no new lease, and ends none early            shutdown.go
 //	A10 nobody acquires a lock before the at-least of its last holder is over         oracle.leasts
 //
-// When the server has lost data, or its clock was set forward, two leases may both be valid until the first holder learns of the loss:
-// within a third of the lease, if its process is healthy. Such overlaps are only counted. A7 is asserted by internal/linearize.
+// When the server has lost data, or its clock was set forward, two leases may both be valid until the first holder learns of the loss. If its
+// process is healthy, that takes little more than a third of the lease (world.toldWithin). Such overlaps are only counted. A7 is asserted by
+// internal/linearize.
 //
 // Why it is deterministic: the scheduler has a choice only when two goroutines are ready at the same instant of the bubble's time. So
-// every message, timer and pause of a user gets an instant of its own, a hash of the seed, the actor and the time; and the runtimes draw
-// their random values from the seed (actors.Seams).
+// every message, timer and pause of a user gets an instant of its own, which follows from a hash of the seed, the actor and the time. The
+// runtimes also draw their random values from the seed (actors.Seams).
 //
 // miniredis is not Redis: this package tests the concurrency of the runtime. internal/faults tests the behaviour of real servers.
 package sim

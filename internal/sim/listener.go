@@ -23,8 +23,8 @@ func newListening(d dice) listening {
 	return []listening{nobody, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
 }
 
-// aloneMax is the longest time for which a lock may stay free in a world with a mere listener, after the first second: 125 ms after the
-// turns of several processes, plus some round trips.
+// aloneMax is the longest time for which a lock may stay free while users wait for it. It applies to worlds with a mere listener, after the
+// first second. A process pauses for up to 125 ms after its turn; some round trips follow.
 const aloneMax = 150 * time.Millisecond
 
 // listen makes the mere listener subscribe; the function over, which it returns, ends the subscription.

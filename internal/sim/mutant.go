@@ -26,7 +26,7 @@ type edit struct{ function, old, replacement string }
 // InSource reports whether the mutant changes the runtime's source, and so has to be built in.
 func (m *Mutant) InSource() bool { return m.runtime != nil }
 
-// Sound returns the same worlds with nothing broken, in which nothing may be noticed.
+// Sound returns the same worlds with nothing broken. They must report no violation.
 func (m *Mutant) Sound() Mutant { return Mutant{kinds: m.kinds, fault: m.fault} }
 
 func (m *Mutant) among() []kind {

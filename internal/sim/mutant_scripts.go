@@ -54,7 +54,7 @@ var ScriptMutants = []Mutant{
 	needs("lose reply", script("repeated take counts twice", "a retry after a lost reply takes permits of a semaphore twice", []kind{semaphore},
 		"if before then", "if false then")),
 	script("semaphore without a message", "a release of permits notifies no waiter", []kind{semaphore},
-		"    redis.call(publish, channel, result)", "    local nobody"),
+		"    redis.pcall(publish, channel, result)", "    local nobody"),
 	needs("lose reply", script("repeated count-down counts twice", "a retry after a lost reply counts down twice", []kind{latch},
 		"if not result then", "if true then")),
 	script("refusal without a demand", "a lingering process is not notified that another process wants the lock", lingers,

@@ -328,8 +328,8 @@ func (o *oracle) look(h *hold) bool {
 	return valid
 }
 
-// looks checks a lease: a valid holder may use the resource (A2), the server knows a valid lease (A4), a renewed lease is not lost without
-// a cause (A3), and a lease that was seen to be invalid never becomes valid again.
+// looks checks a lease. A valid holder may use the resource (A2). The server knows a valid lease, and a lease that was seen to be invalid never
+// becomes valid again (A4). A renewed lease is not lost without a cause (A3).
 func (o *oracle) looks(h *hold) bool {
 	switch valid := h.lease.Valid(); {
 	case h.p.isDead():

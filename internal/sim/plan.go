@@ -21,7 +21,7 @@ type plan struct {
 	places    []kind
 	faults    []fault
 	every     time.Duration // mean time between faults
-	listening listening     // who subscribes without ever acquiring
+	listening listening     // the client that subscribes but never acquires
 	linger    time.Duration // Options.Linger
 }
 

@@ -44,8 +44,8 @@ type process struct {
 	dead    bool
 	drains  time.Time // when Shutdown was called; zero: not called
 	closed  bool
-	gone    bool            // Close has succeeded
-	left    error           // why Close failed: Redis was silent for too long; every later Close returns it again
+	gone    bool            // Close or Shutdown has succeeded
+	left    error           // why Close or Shutdown failed: Redis was silent for too long; every later Close returns it again
 	drawn   time.Time       // when draw was last called
 	ties    map[dice]uint64 // how often each value was drawn at that instant
 }

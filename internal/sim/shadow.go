@@ -11,7 +11,7 @@ import (
 type shadow struct {
 	freed    time.Time // when a release made the place free; zero: it is not free, or nobody was notified
 	reserved time.Time // a waiter reserves the semaphore until this time
-	holder   string    // who acquired it last
+	holder   string    // the grant that acquired it last
 	queue    []string  // of a fair lock
 	popped   string    // the previous head of the queue
 	left     int       // permits

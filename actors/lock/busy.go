@@ -1,0 +1,199 @@
+package lock
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/turns"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// onBusy handles a refusal: the lock is held elsewhere. If the channel was subscribed to before the attempt, the waiters wait for a release
+// message. Otherwise they wait for the subscription, after which they try again. In both cases a timer limits the wait.
+//
+// A wake-up between the attempt and the subscription is not lost: the confirmation of the subscription leads to another attempt, and a message
+// that came during the attempt is in wokenFor. The timer is for messages that are lost, or never sent: if a holder's process has died, its lease
+// just expires.
+func (s *State) onBusy(now time.Duration, m *callDone) {
+	if m.acquired.Queued {
+		s.pending.standing, s.phase = true, free
+		s.member.first = m.acquired.First
+		if m.acquired.Requeued {
+			s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.address.Name, ID: s.pending.id}})
+		}
+	} else {
+		s.forgetPending(now, m.sent)
+	}
+	s.failures = wait.Failures{}
+	holder, _, _ := strings.Cut(m.acquired.Holder, ":")
+	s.turns.Refused(&s.policy.Policy, now, turns.Refusal{
+		Sent: m.sent, Longest: s.policy.HandoffFor, Subscribers: m.acquired.Subscribers, Place: m.acquired.Place, Holder: holder,
+	})
+	ttl := m.acquired.TTL
+	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
+	// The refusal answers each try that was made before the call was sent. For a later try, Redis has to be asked again.
+	for r := s.queue.Front(); r != nil && r.Try && r.Came <= m.sent && !s.excuses(now, r); r = s.queue.Front() {
+		s.queue.Remove(r)
+		s.answer(r, s.busyError(now, r))
+	}
+	switch head := s.queue.Front(); {
+	case head == nil:
+		return
+	case head.Try && head.Came <= m.sent:
+		s.retryAt = now + s.policy.Backoff(0)
+		return
+	case head.Try: // the try came while an earlier waiter's attempt was in flight: the lock may have been released since
+		s.retryAt = now
+		return
+	}
+	// Somebody released the lock while the attempt was in flight, so the refusal may be older than the release.
+	if s.wokenFor != clock.Never {
+		s.retryAt = max(s.wokenFor, now)
+		return
+	}
+	pause := s.policy.PollCap
+	if s.address.Kind.Spins {
+		pause = s.nextSpin()
+	}
+	if s.standby {
+		pause = min(max(pause, s.policy.Lease/3), s.policy.Lease/2) // short enough that other processes do not take this one for dead
+	} else if s.pending.standing {
+		pause = min(pause, s.policy.Lease/3) // short enough to keep the place in Redis' queue
+	}
+	if !s.address.Kind.Spins { // a pause between spins has its jitter already
+		pause += s.policy.Jitter(pause/4 + time.Millisecond)
+	}
+	if ttl >= 0 {
+		pause = s.upToExpiry(pause, ttl)
+	}
+	if m.acquired.Strange && !s.standby {
+		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // the release of that other library sends no message
+	}
+	s.retryAt = now + pause
+	s.listen()
+}
+
+// upToExpiry shortens a pause to end soon after the holder's lease, because nobody sends a message when a lease expires.
+func (s *State) upToExpiry(pause, left time.Duration) time.Duration {
+	if left < pause {
+		pause = min(pause, left+s.policy.Jitter(min(left/4, expiryJitter)+time.Millisecond))
+	}
+	return pause
+}
+
+// The bounds of the pause between two attempts at a lock that another library holds.
+const strangeMin, strangeMax = 50 * time.Millisecond, 250 * time.Millisecond
+
+// expiryJitter is the time over which processes that wait for the end of the same lease spread their attempts.
+const expiryJitter = 20 * time.Millisecond
+
+// excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. To the user, that lock is free. The
+// orphan is being released or has been released, and the attempt may have overtaken its release. Once the try has waited for as long as one call may
+// take, it is refused all the same.
+func (s *State) excuses(now time.Duration, r *wait.Request) bool {
+	ours := s.frees(now, s.busy.holder)
+	if s.member != nil {
+		s.member.group.each(func(other *State) { ours = ours || other.frees(now, s.busy.holder) })
+	}
+	return ours && now < r.Came+rpc.Window(s.policy.Lease)
+}
+
+// nextSpin returns the pause of a spin lock's first waiter before its next attempt. The pause grows with each attempt up to the maximum; up
+// to half of it is random.
+func (s *State) nextSpin() time.Duration {
+	b := s.queue.Front().Backoff
+	pause := time.Duration(float64(b.Initial) * math.Pow(b.Multiplier, float64(s.spins)))
+	if pause >= b.Max || pause <= 0 {
+		pause = b.Max
+	} else {
+		s.spins++
+	}
+	return pause - s.policy.Jitter(pause/2)
+}
+
+// listen subscribes to the channel on which releases are published, if the kind of lock has one. The first contender in Redis' queue also
+// needs the channel on which releases of other kinds of lock are published (Kind.Others). A contender on standby does not subscribe, because
+// the contender ahead of it does.
+func (s *State) listen() {
+	if s.standby || s.address.Kind.Channel == nil {
+		return
+	}
+	if s.watch == wait.Unwatched {
+		s.watch, s.channel = wait.Subscribing, s.address.Kind.Channel(s.address.Raw, s.pending.id)
+		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel})
+	}
+	if s.member != nil && s.member.first && s.member.others == "" {
+		s.member.others = s.address.Kind.Others(s.address.Raw)
+		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.member.others})
+	}
+}
+
+// onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection all
+// waiters of the process try. To spread their attempts, each tries after a short random delay. An attempt that is due earlier is not put off.
+func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
+	if s.watch == wait.Unwatched {
+		return
+	}
+	s.watch = wait.Subscribed
+	s.turns.Joined(now)
+	if now < s.turns.OpensAt() || s.address.Kind.Grants == scripts.GrantPerHolder { // the group decides which waiters try
+		return
+	}
+	at := now + s.policy.Spread(m.Among)
+	if s.phase == free {
+		at = min(at, max(s.retryAt, now))
+	}
+	s.wake(now, at)
+}
+
+// onChannelMessage decides when to try after a release message. If the kind takes turns, the process that has waited longest tries first
+// (package turns). Otherwise all try at once.
+func (s *State) onChannelMessage(now time.Duration, releases int) {
+	if !s.address.Kind.TakesTurns() {
+		s.wake(now, now)
+		return
+	}
+	switch s.phase {
+	case held, passing, releasing: // the message is of an earlier release, of this process's own, or of a force-release, which a renewal or a look notices
+		s.turns.Overheard(releases)
+	default:
+		if at := s.turns.Hear(&s.policy.Policy, now, releases); at != clock.Never {
+			s.wake(now, at)
+		}
+	}
+}
+
+// wake schedules the next attempt. During an attempt, wake only keeps the instant: the attempt may have been executed before or after the
+// release, and its result decides. After failures, the back-off continues: a message from one connection does not prove that calls arrive.
+func (s *State) wake(now, at time.Duration) {
+	switch {
+	case s.phase == acquiring:
+		s.wokenFor = at
+	case s.phase == free && s.failures.Count == 0:
+		s.retryAt = at
+	}
+}
+
+// advanceWatch cancels the subscription some time after the last waiter has left. The next waiter often comes soon, and then need not subscribe
+// and try again.
+func (s *State) advanceWatch(now time.Duration) {
+	if s.queue.Len > 0 {
+		s.watchAt = clock.Never
+		return
+	}
+	s.watchAt = min(s.watchAt, now)
+	if s.stage < wait.Draining && !s.retiring && now < s.watchAt+s.policy.KeepChannel {
+		return
+	}
+	s.watch = wait.Unwatched
+	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
+	if s.member != nil && s.member.others != "" {
+		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.member.others})
+		s.member.others = ""
+	}
+}

@@ -1,0 +1,79 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// holder returns the grant with which this process holds the lock, here or in another member of the group; nil: the process does not hold
+// it.
+func (s *State) holder() *grant {
+	if s.grant == nil && s.member != nil && s.member.group.holding > 0 {
+		return s.member.group.known().grant
+	}
+	return s.grant
+}
+
+// busyError returns an error that names the holder of the lock: this process, or the holder that Redis named last.
+func (s *State) busyError(now time.Duration, r *wait.Request) error {
+	e := &protocol.BusyError{Name: r.Address.Name}
+	if g := s.holder(); g != nil {
+		e.Holder, e.TTL, e.Local = g.ID, max(0, g.Left(now)), true
+		return e
+	}
+	if s.busy.unset {
+		return r.Because(wait.NotSet(r))
+	}
+	e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
+	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // this process holds it by a lock of another kind
+	return e
+}
+
+// reportSlow reports the waiters that have waited for SlowWait.
+func (s *State) reportSlow(now time.Duration) {
+	for r, ahead := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r, ahead = s.queue.NextSlow(now, s.policy.SlowWait) {
+		s.emit(s.slow(now, r, s.ahead()+ahead))
+	}
+}
+
+// ahead returns the number of requests that wait in the earlier members of a group.
+func (s *State) ahead() (n int) {
+	if s.member == nil {
+		return 0
+	}
+	for m := s.member.prev; m != nil; m = m.prev {
+		n += m.queue.Len
+	}
+	return n
+}
+
+// slow reports one waiter, with what is known of the lock's holder.
+func (s *State) slow(now time.Duration, r *wait.Request, ahead int) wait.Effect {
+	w := &protocol.Waiting{Kind: r.Address.Kind.Name, Name: r.Address.Name, Waited: now - r.Came, Holder: s.busy.holder, Ahead: ahead}
+	if g := s.holder(); g != nil {
+		w.Holder = g.ID
+	}
+	w.Local = strings.HasPrefix(w.Holder, s.policy.Runtime+":")
+	return wait.Effect{Do: wait.DoReport, Request: r, Waiting: w}
+}
+
+// waitError is the answer to a waiter whose wait has ended. It names the failure of the last call, if there was one, and otherwise the lock's
+// holder. The failure is newer than what is known about the holder.
+func (s *State) waitError(now time.Duration, r *wait.Request, cause error) error {
+	err := s.busyError(now, r)
+	switch {
+	case s.failures.Count > 0:
+		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.failures.Last))
+	case s.grant == nil && !s.busy.known:
+		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.policy.Why(s.address.Raw)))
+	}
+	if cause == nil || errors.Is(cause, protocol.ErrNotAcquired) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
