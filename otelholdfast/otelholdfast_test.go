@@ -163,6 +163,7 @@ func TestTrace_Spans(t *testing.T) {
 		assert.Equal(t, 2*time.Second, ended[1].EndTime().Sub(ended[1].StartTime()))
 		require.Len(t, ended[2].Events(), 1)
 		assert.Equal(t, "waiting", ended[2].Events()[0].Name)
+		assert.EqualValues(t, 1, count(t, got.metrics(t)["holdfast.waits.slow"], attribute.String("kind", string(holdfast.KindFenced))))
 	})
 }
 
@@ -174,6 +175,22 @@ func TestTrace_ErrorsAreThoseOfRedis(t *testing.T) {
 		assert.EqualValues(t, 1, count(t, got.metrics(t)["holdfast.acquire.duration"], kind, is("error"), local(false)))
 		require.Len(t, got.spans.Ended(), 1)
 		assert.Equal(t, codes.Error, got.spans.Ended()[0].Status().Code)
+		server.Heal(rt)
+		require.ErrorIs(t, rt.Semaphore("permits").TryAcquire(t.Context(), 1), holdfast.ErrNotAcquired)
+		assert.EqualValues(t, 1, count(t, got.metrics(t)["holdfast.acquire.duration"],
+			attribute.String("kind", string(holdfast.KindSemaphore)), is("busy"), local(false)), "no permit is available")
+		server.Cut(rt)
+		_, err = rt.Lock("orders").Acquire(t.Context(), holdfast.WithWait(time.Second))
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		server.Heal(rt)
+		<-time.After(10 * time.Second) // what the acquire has left is released, and the outage is over
+		server.Cut(rt)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, rt.Semaphore("permits").Acquire(ctx, 1), context.DeadlineExceeded)
+		seen := got.metrics(t)["holdfast.acquire.duration"]
+		assert.EqualValues(t, 2, count(t, seen, kind, is("error"), local(false)))
+		assert.EqualValues(t, 1, count(t, seen, attribute.String("kind", string(holdfast.KindSemaphore)), is("error"), local(false)))
 		server.Heal(rt)
 	})
 }

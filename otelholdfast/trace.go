@@ -3,6 +3,7 @@ package otelholdfast
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -18,11 +19,11 @@ import (
 // measures nothing.
 //
 // Each acquire has a span holdfast.acquire, a child of the span in its context. The span ends when the acquire has its outcome. An acquire that waits
-// longer than Options.SlowWait adds an event "waiting" to the span in its context.
+// longer than Options.SlowWait adds an event "waiting" to the span in its context, and is counted.
 func Trace(options ...Option) *holdfast.Trace {
 	r := newRecorder(configOf(options))
 	return &holdfast.Trace{
-		Acquiring: r.acquiring, Waiting: waiting, Released: r.released, Lost: r.lost, Renewed: r.renewed, Exchanged: r.exchanged,
+		Acquiring: r.acquiring, Waiting: r.waiting, Released: r.released, Lost: r.lost, Renewed: r.renewed, Exchanged: r.exchanged,
 		Leader: r.leader,
 	}
 }
@@ -36,6 +37,7 @@ type recorder struct {
 	margin    metric.Float64Histogram
 	exchange  metric.Float64Histogram
 	handovers metric.Int64Counter
+	slow      metric.Int64Counter
 	leading   metric.Int64UpDownCounter
 }
 
@@ -65,6 +67,7 @@ func newRecorder(c config) *recorder {
 		margin:    seconds("holdfast.renew.margin", "The least time that a lease had left when the answer to its renewal came."),
 		exchange:  seconds("holdfast.exchange.duration", "Duration of a pipeline of scripts with Redis."),
 		handovers: counter("holdfast.handovers", "{acquire}", "Acquires that succeeded; local: without a call to Redis."),
+		slow:      counter("holdfast.waits.slow", "{acquire}", "Acquires that have waited longer than Options.SlowWait."),
 		leading:   leading,
 	}
 }
@@ -121,7 +124,8 @@ func end(span trace.Span, a holdfast.Acquired, outcome string) {
 	}
 }
 
-// outcome returns "acquired", "busy" (not acquired in time, or a try found the lock taken), "cancelled", "closed" or "error".
+// outcome returns "acquired", "busy" (others have the lock, or the deadline of the context has passed), "cancelled", "closed" or "error". If Redis
+// does not answer, an acquire whose deadline has passed is an error: it does not know whether others have the lock.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -130,13 +134,28 @@ func outcome(err error) string {
 		return "cancelled"
 	case errors.Is(err, holdfast.ErrClosed):
 		return "closed"
-	case errors.As(err, new(*holdfast.BusyError)), errors.Is(err, context.DeadlineExceeded):
+	case othersHave(err):
 		return "busy"
 	}
 	return "error"
 }
 
-func waiting(ctx context.Context, w holdfast.Waiting) {
+// othersHave reports whether all causes of an error are that others have the lock, or that the deadline has passed. Any other cause is a failure.
+func othersHave(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // it looks at each cause, and not only at the first one that errors.As would find
+	case *holdfast.BusyError:
+		return true
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(cause error) bool { return !othersHave(cause) })
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		return othersHave(cause)
+	}
+	return err == holdfast.ErrNotAcquired || err == context.DeadlineExceeded //nolint:errorlint // as above
+}
+
+func (r *recorder) waiting(ctx context.Context, w holdfast.Waiting) {
+	r.slow.Add(ctx, 1, r.about(w.Kind, w.Name))
 	trace.SpanFromContext(ctx).AddEvent("waiting", trace.WithAttributes(
 		attribute.String("holdfast.kind", string(w.Kind)), attribute.String("holdfast.name", w.Name),
 		attribute.String("holdfast.waited", w.Waited.Round(time.Millisecond).String()), attribute.String("holdfast.holder", w.Holder),

@@ -44,6 +44,7 @@ func TestExec_ExitCodes(t *testing.T) {
 		{[]string{"exec", "--", "true"}, 64},
 		{[]string{"exec", name, "--try", "--wait", "1s", "--", "true"}, 64},
 		{[]string{"exec", name, "--wait", "0", "--", "true"}, 64},
+		{[]string{"exec", name, "--at-most", "0s", "--", "true"}, 64},
 		{[]string{"exec", name, "--kind", "latch", "--", "true"}, 64},
 		{[]string{"exec", name, "--grace", "16s", "--", "true"}, 64},
 		{[]string{"exec", name, "--at-most", "2s", "--grace", "2s", "--", "true"}, 64},

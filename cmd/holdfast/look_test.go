@@ -183,6 +183,7 @@ func TestACL_IsThatOfSecurity(t *testing.T) {
 	for flag, sentence := range map[string]string{
 		"--election": "An election needs the rights of a fenced lock and, in addition, `([^`]*)`",
 		"--linger":   "`Options.Linger` needs, in addition, `([^`]*)`", "--process": "`Options.Process` needs, in addition, `([^`]*)`",
+		"--migrating": "`Options.Migrating` needs `([^`]*)`", "--ack-replicas": "`Options.AckReplicas` needs `([^`]*)`",
 	} {
 		out, _, code := ends(t, "", "acl", "--prefix", "app:", flag)
 		require.Equal(t, 0, code)
@@ -230,6 +231,29 @@ func TestLead_LostBeforeTheEnd(t *testing.T) {
 	require.NoError(t, os.WriteFile(file+".go", nil, 0o600))
 	assert.Equal(t, 76, leader.code())
 	assert.Contains(t, leader.err.String(), "lost before the command ended")
+}
+
+// With --once there is no further term, whether the command notices the loss or not.
+func TestLead_OnceEndsWithALoss(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, name := server.Client(t), redistest.Name(t)
+	file, command := script(t, `exec sleep 1000`)
+	leader := holdfast(t, server.URL(), append([]string{"lead", "--once", "--lease", "1s", "--grace", "200ms", name, "--"}, command...)...)
+	pidIn(t, file)
+	require.NoError(t, client.Del(t.Context(), name).Err())
+	assert.Equal(t, 76, leader.code())
+}
+
+// A prefix may contain the word that stands for names in the rules.
+func TestACL_PrefixWithTheWordNAME(t *testing.T) {
+	t.Parallel()
+	args := []string{"acl", "--election", "--linger", "--process", "--free"}
+	plain, _, code := ends(t, "", append(args, "--prefix", "app:")...)
+	require.Equal(t, 0, code)
+	odd, _, code := ends(t, "", append(args, "--prefix", "X_NAME:")...)
+	require.Equal(t, 0, code)
+	assert.Equal(t, strings.ReplaceAll(plain, "app:", "X_NAME:"), odd)
 }
 
 // Whatever address the page listens on, a foreign site cannot read it by making its own name resolve to that address.

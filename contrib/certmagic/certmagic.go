@@ -93,8 +93,8 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 }
 
 // RenewLockLease makes sure that this process holds the lock. It ignores the duration, because the watchdog renews the lock. A lock that was lost is
-// acquired again if it is free: certmagic calls this before each attempt, looks then whether there is still something to do, and repeats an attempt
-// that fails for a month. If others have the lock, it returns a *holdfast.BusyError.
+// acquired again if it is free; if others have it, the error is a *holdfast.BusyError. certmagic calls RenewLockLease before each attempt, and then
+// checks whether there is still something to do. It retries for up to a month.
 func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	if held, err := s.holds(name); held || err != nil {
 		return err
@@ -109,8 +109,8 @@ func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	return nil
 }
 
-// holds reports whether one of the leases of this name is valid. Its goroutine may be another one than that of the caller, if the caller has lost the
-// lock. If the call failed then, the attempts of both would fail.
+// holds reports whether one of the leases of this name is valid. If the caller has lost the lock, this may be the lease of another goroutine. holds
+// cannot distinguish the two, because certmagic passes only the name: if it returned false, the attempts of both would fail.
 func (s *storage) holds(name string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

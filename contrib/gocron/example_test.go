@@ -2,7 +2,9 @@ package gocron_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log"
 	"sync"
 	"time"
 
@@ -62,7 +64,10 @@ func ExampleNewElector() {
 
 	election := rt.Election("jobs", holdfast.ElectionOptions{})
 	go func() {
-		_ = election.Run(ctx, func(ctx context.Context, _ holdfast.Term) error { <-ctx.Done(); return nil })
+		err := election.Run(ctx, func(ctx context.Context, _ holdfast.Term) error { <-ctx.Done(); return nil })
+		if err != nil && !errors.Is(err, holdfast.ErrClosed) {
+			log.Print(err) // from now on, no job runs in this process
+		}
 	}()
 	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(holdgocron.NewElector(election)))
 	if err != nil {

@@ -36,8 +36,9 @@ func Prefix(prefix string) Option { return func(l *locker) { l.prefix = prefix }
 // NewLocker makes a Locker for gocron.WithDistributedLocker and gocron.WithDistributedJobLocker. The name of a lock is the prefix and the job's name,
 // made legal by holdfast.EscapeName. The job's name is the function's name unless gocron.WithName sets another.
 //
-// A run that cannot acquire its lock is skipped, and gocron calls its AfterLockError listeners. The error is a *holdfast.BusyError if another process
-// runs the job; any other error is a failure, such as a Redis that does not answer. A watchdog renews the lock while the job runs.
+// A run that cannot acquire its lock is skipped, and gocron calls its AfterLockError listeners. The error is a *holdfast.BusyError if the job runs
+// elsewhere, or has run within AtLeast. Any other error is a failure, such as a Redis that does not answer. A watchdog renews the lock while the job
+// runs.
 func NewLocker(rt *holdfast.Runtime, opts ...Option) gocron.Locker {
 	l := &locker{rt: rt, prefix: "gocron:"}
 	for _, o := range opts {
@@ -66,9 +67,8 @@ type lock struct{ lease *holdfast.Lease }
 // Unlock is called after the run. The context may have ended by then; Release works all the same.
 func (l lock) Unlock(ctx context.Context) error { return l.lease.Release(ctx) }
 
-// NewElector makes an Elector for gocron.WithDistributedElector: jobs run only while e leads. Call e.Run as well, for example
-//
-//	go e.Run(ctx, func(ctx context.Context, _ holdfast.Term) error { <-ctx.Done(); return nil })
+// NewElector makes an Elector for gocron.WithDistributedElector: jobs run only while e leads. Call e.Run as well, in a goroutine,
+// and handle its error: once Run has returned, no job runs in this process, and gocron does not report that.
 //
 // The Elector checks whether e leads when a run begins. A run that is in progress when the term ends is not stopped.
 func NewElector(e *holdfast.Election) gocron.Elector { return elector{e} }

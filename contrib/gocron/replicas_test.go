@@ -28,7 +28,7 @@ import (
 const (
 	atLeast = 500 * time.Millisecond
 	addrVar = "HOLDFAST_TEST_REPLICA" // if set, this process is a replica; the value is the address of its Redis
-	fileVar = "HOLDFAST_TEST_RUNS"    // where it notes its runs
+	fileVar = "HOLDFAST_TEST_RUNS"    // the file in which a replica notes its runs
 )
 
 func TestMain(m *testing.M) {

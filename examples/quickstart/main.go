@@ -4,7 +4,7 @@
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -redis redis://user:password@host:6379/0
 //
-// Without -redis it starts a Redis inside the process. Its keys have a prefix of their own, and none is left at the end.
+// Without -redis the program starts a Redis inside its own process. All its keys have a prefix of their own, and none is left at the end.
 package main
 
 import (

@@ -33,6 +33,7 @@ func crash(ctx context.Context, s *stage, name string) error {
 		return err
 	}
 	cut := time.Now()
+	until := held.ExpiresAt() // zero once the lease has ended
 	s.say("C", "is cut off from Redis: it can neither renew nor release the lock")
 	granted := make(chan time.Time, 1)
 	go func() {
@@ -53,8 +54,8 @@ func crash(ctx context.Context, s *stage, name string) error {
 		return err
 	}
 	at := <-granted
-	if at.Before(held.ExpiresAt()) {
-		return fmt.Errorf("process B acquired the lock %v before C's lease ended", held.ExpiresAt().Sub(at))
+	if at.Before(until) {
+		return fmt.Errorf("process B acquired the lock %v before C's lease ended", until.Sub(at))
 	}
 	s.say("B", "has the lock %v after the cut, when the key has expired", short(at.Sub(cut)))
 	return taken.Release(ctx)

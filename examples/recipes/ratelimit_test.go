@@ -16,8 +16,8 @@ import (
 )
 
 // allow reports whether one more call may be made. Each call takes a permit and does not release it: the permit is free again when its lease
-// ends. So all processes together make at most as many calls in each window as there are permits. If a process crashes, its permits are free
-// ten seconds later than that; if it closes its runtime, they are free at once.
+// ends. So in each window, all processes together make at most as many calls as there are permits. The permits of a crashed process are free
+// ten seconds after their leases end. A process that closes its runtime frees its permits at once, so more calls are possible then.
 //
 // Each lease ends without a release, which is logged as a loss. To filter these log records, give the runtime a Logger of its own.
 func allow(ctx context.Context, calls *holdfast.PermitSemaphore, window time.Duration) (bool, error) {

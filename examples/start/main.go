@@ -18,9 +18,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Print(err)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		log.Fatal(err)
 	}
 }
 

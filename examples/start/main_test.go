@@ -42,6 +42,18 @@ func (r terminal) line(t *testing.T) string {
 	return r.lines.Text()
 }
 
+// A supervisor must see that the program has failed.
+func TestStart_FailsWithoutRedis(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "start")
+	built, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
+	require.NoError(t, err, string(built))
+	failed := exec.Command(program)
+	failed.Env = append(os.Environ(), "HOLDFAST_REDIS=redis://127.0.0.1:1")
+	require.Error(t, failed.Run())
+	assert.Equal(t, 1, failed.ProcessState.ExitCode())
+}
+
 // In two terminals the program of doc/start.md prints what that page says.
 func TestStart_TwoTerminalsShareALock(t *testing.T) {
 	t.Parallel()

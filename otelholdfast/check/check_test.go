@@ -29,7 +29,7 @@ import (
 	"github.com/holdfast-go/holdfast/otelholdfast"
 )
 
-// scraped returns what a service exposes after it has held and lost a lock, and led an election: the names of its series, with their labels.
+// scraped returns what a service exposes after it has held and lost a lock, waited for one, and led an election: the names of its series, with their labels.
 func scraped(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -37,12 +37,21 @@ func scraped(t *testing.T) map[string]map[string]bool {
 	require.NoError(t, err)
 	meters := metric.NewMeterProvider(metric.WithReader(exporter))
 	server := holdfasttest.New(t)
-	rt := server.Runtime(holdfast.Options{Lease: 300 * time.Millisecond, Trace: otelholdfast.Trace(otelholdfast.WithMeterProvider(meters))})
+	waiting, stop := context.WithCancel(t.Context())
+	trace := otelholdfast.Trace(otelholdfast.WithMeterProvider(meters))
+	slow := trace.Waiting
+	trace.Waiting = func(ctx context.Context, w holdfast.Waiting) {
+		slow(ctx, w)
+		stop()
+	}
+	rt := server.Runtime(holdfast.Options{Lease: 300 * time.Millisecond, SlowWait: time.Millisecond, Trace: trace})
 	registration, err := otelholdfast.Observe(rt, otelholdfast.WithMeterProvider(meters))
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, registration.Unregister()) }()
 	lease, err := rt.Lock("orders").Acquire(t.Context())
 	require.NoError(t, err)
+	_, err = rt.Lock("orders").Acquire(waiting)
+	require.ErrorIs(t, err, context.Canceled)
 	server.Lose("orders")
 	<-lease.Done()
 	election := rt.Election("reports", holdfast.ElectionOptions{})

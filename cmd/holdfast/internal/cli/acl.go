@@ -16,9 +16,9 @@ type aclJSON struct {
 
 // aclFlags are the values of acl's flags.
 type aclFlags struct {
-	only                                              []holdfast.Kind
-	prefix, user                                      string
-	process, election, linger, look, freeing, cluster bool
+	only                                                                   []holdfast.Kind
+	prefix, user                                                           string
+	process, election, linger, migrating, replicas, look, freeing, cluster bool
 }
 
 func aclCommand() *command {
@@ -38,6 +38,8 @@ func aclCommand() *command {
 			f.flag(&o.process, "process", "also the rights to announce processes, as holdfast exec, holdfast lead and Options.Process do")
 			f.flag(&o.election, "election", "the rights for elections, as holdfast lead needs them; without --kinds, those for other locks are left out")
 			f.flag(&o.linger, "linger", "also the rights for Options.Linger")
+			f.flag(&o.migrating, "migrating", "also the right for Options.Migrating")
+			f.flag(&o.replicas, "ack-replicas", "also the right for Options.AckReplicas")
 			f.flag(&o.cluster, "cluster", "for a cluster; run the command on every node")
 			f.flag(&o.look, "look", "only the rights to look at locks, for ls, show, top and page")
 			f.flag(&o.freeing, "free", "the rights to look at locks, and to free locks of --kinds by force")
@@ -61,8 +63,8 @@ func (o *aclFlags) check(in input) error {
 		return errors.New("it takes no arguments")
 	case strings.ContainsAny(o.prefix+o.user, " \t\r\n\"'") || o.user == "":
 		return errors.New("ACL rules cannot contain spaces and quotes")
-	case o.look && (len(o.only) > 0 || o.process || o.election || o.linger):
-		return errors.New("--look is for all kinds, and only for reading: leave out --kinds, --process, --election and --linger")
+	case o.look && (len(o.only) > 0 || o.process || o.election || o.linger || o.migrating || o.replicas):
+		return errors.New("--look is for all kinds, and only for reading: leave out all flags but --prefix, --user and --cluster")
 	case o.look && o.freeing:
 		return errors.New("--free includes the rights of --look: leave out --look")
 	}
@@ -86,6 +88,12 @@ func (o *aclFlags) rules() []string {
 	}
 	if o.linger {
 		r.add("&holdfast_demand:* +publish +subscribe +unsubscribe")
+	}
+	if o.migrating {
+		r.add("+type")
+	}
+	if o.replicas {
+		r.add("+wait")
 	}
 	if o.process {
 		r.add("~holdfast_process:{all}* +evalsha +script|load +get +set +del +time +zadd +zrem +zremrangebyscore +pttl +pexpire")
@@ -121,8 +129,7 @@ func (r *rights) add(rules string) {
 		if r.prefix == "" && rule[0] == '~' {
 			rule = "~*" // it matches every key, and Redis rejects further key patterns
 		}
-		rule = strings.Replace(rule, "{NAME", r.wrapped, 1)
-		if rule = strings.Replace(rule, "NAME", r.prefix, 1); !slices.Contains(r.rules, rule) {
+		if rule = strings.NewReplacer("{NAME", r.wrapped, "NAME", r.prefix).Replace(rule); !slices.Contains(r.rules, rule) {
 			r.rules = append(r.rules, rule)
 		}
 	}

@@ -206,7 +206,7 @@ func (a *app) unwritten(err error) int {
 	return exitNo
 }
 
-// printJSON writes one line of JSON. If that fails, it reports the error and returns its exit code.
+// printJSON writes v as one line of JSON, and returns the exit code. If the line cannot be written, it reports the error.
 func printJSON(to io.Writer, a *app, v any) int {
 	line, err := text.JSON(v)
 	if err == nil {
@@ -228,7 +228,7 @@ func (a *app) withClient(command string, do func(ctx context.Context, client red
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	if !signal.Ignored(syscall.SIGHUP) { // nohup starts commands with SIGHUP ignored
 		signal.Notify(signals, syscall.SIGHUP)
 	}

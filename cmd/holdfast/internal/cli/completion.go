@@ -12,7 +12,7 @@ func completionCommand() *command {
 	return &command{
 		name: "completion", args: "bash|zsh|fish",
 		does:  "print a script that completes commands and flags in a shell",
-		about: "Prints a script for a shell, which completes the commands and flags of holdfast, and the names of kinds.",
+		about: "Prints a script that makes a shell complete the commands and flags of holdfast, and the names of kinds.",
 		examples: `  source <(holdfast completion bash)                                    # in ~/.bashrc
   source <(holdfast completion zsh)                                     # in ~/.zshrc, after compinit
   holdfast completion fish >~/.config/fish/completions/holdfast.fish`,

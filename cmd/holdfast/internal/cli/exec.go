@@ -32,13 +32,13 @@ type execFlags struct {
 }
 
 func execCommand() *command {
-	o := execFlags{wait: -1, grace: -1, conflict: exitNotAcquired}
+	o := execFlags{wait: -1, atMost: -1, grace: -1, conflict: exitNotAcquired}
 	return &command{
 		name: "exec", args: "[flags] NAME -- COMMAND [ARGUMENT...]", runs: true,
 		does: "run a command while holding a lock",
 		about: `Waits for the lock NAME, runs COMMAND while holding it, and releases it when COMMAND has ended.
 
-While COMMAND runs, holdfast renews the lease of the lock. If renewals fail, COMMAND is killed before anyone else can acquire the lock: its process group gets SIGTERM --grace before the lease ends, and SIGKILL before the lease ends. After a loss that cannot be predicted (the lock was freed by force, its key was deleted), COMMAND gets SIGTERM within a third of the lease, and SIGKILL after --grace. If holdfast itself is stopped or killed, a second process, the guardian, kills COMMAND in time.
+While COMMAND runs, holdfast renews the lease of the lock. If renewals fail, COMMAND is killed before anyone else can acquire the lock: its process group gets SIGKILL shortly before the lease ends, and SIGTERM --grace before that. After a loss that cannot be predicted (the lock was freed by force, its key was deleted), COMMAND gets SIGTERM within a third of the lease, and SIGKILL after --grace. If holdfast itself is stopped or killed, a second process, the guardian, kills COMMAND in time.
 
 COMMAND runs in a process group of its own, which is in the foreground of the terminal if holdfast was; in a pipeline, only once COMMAND needs the terminal. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the group. Before the lock is held, the first four end the wait. Ctrl-Z stops holdfast and COMMAND; if they are not continued in time, COMMAND is killed.
 
@@ -89,7 +89,8 @@ type holding struct {
 	grace   time.Duration
 }
 
-// newHolding checks the arguments and finds the program. The error describes a wrong invocation, or is a *supervise.NotStarted.
+// newHolding checks the arguments and finds the program. longest is the time of --at-most; 0: it was not given. The error describes a wrong
+// invocation, or is a *supervise.NotStarted.
 func newHolding(in input, lease, grace, longest time.Duration) (*holding, error) {
 	switch {
 	case len(in.args) == 0:
@@ -222,6 +223,8 @@ func (o *execFlags) read(in input) (*holding, []holdfast.AcquireOption, error) {
 		return nil, nil, errors.New("--try does not wait: leave out --wait")
 	case o.wait == 0:
 		return nil, nil, errors.New("--wait must be longer than 0s: to make one attempt, write --try")
+	case o.atMost == 0:
+		return nil, nil, errors.New("--at-most must be longer than 0s")
 	case o.permits != 0 && o.kind == "":
 		o.kind = holdfast.KindPermitSemaphore
 	case o.permits != 0 && o.kind != holdfast.KindPermitSemaphore:
@@ -229,7 +232,7 @@ func (o *execFlags) read(in input) (*holding, []holdfast.AcquireOption, error) {
 	case o.kind == "":
 		o.kind = holdfast.KindLock
 	}
-	h, err := newHolding(in, o.lease, o.grace, o.atMost)
+	h, err := newHolding(in, o.lease, o.grace, max(o.atMost, 0))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -237,7 +240,7 @@ func (o *execFlags) read(in input) (*holding, []holdfast.AcquireOption, error) {
 	if o.wait > 0 {
 		options = append(options, holdfast.WithWait(o.wait))
 	}
-	if o.atMost != 0 {
+	if o.atMost > 0 {
 		options = append(options, holdfast.WithAtMost(o.atMost))
 	}
 	if o.atLeast != 0 {

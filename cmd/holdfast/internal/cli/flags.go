@@ -23,7 +23,7 @@ type flagDoc struct {
 	names []string
 	arg   string // "" for a flag without a value
 	about string
-	words []string // the values that complete
+	words []string // the values that completion offers
 }
 
 func newFlags(name string) *flags {

@@ -26,7 +26,7 @@ func leadCommand() *command {
 		does: "run a command while leading an election",
 		about: `Campaigns in the election NAME and runs COMMAND while this process leads. One process leads at a time. If the leadership is lost, COMMAND is killed before anyone else can lead, as with "holdfast exec". Then holdfast campaigns again, and runs COMMAND again in its next term.
 
-If COMMAND ends with exit code 0, holdfast gives the leadership up, lets others lead first, and runs COMMAND again in its next term; with --once it ends instead. If COMMAND ends with another exit code, or after holdfast has passed on a signal that asks it to end, holdfast gives the leadership up and ends with that exit code.
+If COMMAND ends with exit code 0, holdfast gives the leadership up, lets others lead first, and runs COMMAND again in its next term; with --once it ends instead. If COMMAND ends with another exit code, or ends after holdfast has passed on SIGINT, SIGTERM, SIGHUP or SIGQUIT, holdfast gives the leadership up and ends with the exit code of COMMAND.
 
 The environment of COMMAND has HOLDFAST_NAME, the name of the election; HOLDFAST_ID, the owner field in Redis; and HOLDFAST_TOKEN, the fencing token of the term, which grows from term to term.`,
 		exits: `  that of COMMAND, or 128 + the signal that ended it or the campaign
@@ -130,12 +130,12 @@ func (a *app) serve(o leadFlags, h *holding, t term, e *holdfast.Election, signa
 	switch {
 	case err != nil:
 		return a.notRun(err), false
-	case result.Received != 0:
+	case result.Received != 0 || o.once:
 		return a.code(result, release(t.lease)), false
 	case result.Stopped || errors.Is(t.lease.Err(), holdfast.ErrLeaseLost):
 		a.say("no longer leading %s", text.Show(h.name))
 		return 0, true
-	case result.Code != 0 || o.once:
+	case result.Code != 0:
 		return a.code(result, release(t.lease)), false
 	}
 	e.Resign()

@@ -67,7 +67,7 @@ func (a *app) listTo(ctx context.Context, client redis.UniversalClient, o inspec
 			_ = out.Flush()
 			return a.failed(err)
 		}
-		if code := printJSON(out, a, jsonOf(e)); code != exitOK {
+		if code := printJSON(a.stdout, a, jsonOf(e)); code != exitOK {
 			return code
 		}
 	}
@@ -87,7 +87,8 @@ func (a *app) rows(ctx context.Context, client redis.UniversalClient, o inspect.
 			return a.failed(err)
 		}
 		titled()
-		if err := put(cells(e, false)); err != nil {
+		_ = put(cells(e, false)) // Flush returns its error again
+		if err := out.Flush(); err != nil {
 			return a.unwritten(err)
 		}
 	}

@@ -181,6 +181,9 @@ func holderLine(h inspect.Holder) string {
 			parts = append(parts, "version "+text.Show(v))
 		}
 	}
+	if _, number, _ := strings.Cut(h.ID, ":"); strings.HasPrefix(number, "-") {
+		parts = append(parts, "released, kept WithAtLeast")
+	}
 	if h.Holds > 1 {
 		parts = append(parts, fmt.Sprintf("%d holds", h.Holds))
 	}

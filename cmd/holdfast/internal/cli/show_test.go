@@ -5,7 +5,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/inspect"
 )
+
+func TestHolderLine_SaysThatALockIsKept(t *testing.T) {
+	t.Parallel()
+	kept := inspect.Holder{ID: "4f9c6b1e-0000-4000-8000-000000000000:-5095", TTL: 9 * time.Second}
+	assert.Equal(t, kept.ID+", released, kept WithAtLeast, TTL 9.0s", holderLine(kept))
+	held := inspect.Holder{ID: "4f9c6b1e-0000-4000-8000-000000000000:5095", TTL: 9 * time.Second}
+	assert.Equal(t, held.ID+", TTL 9.0s", holderLine(held))
+}
 
 func TestRenewal_AShortWatchProvesNothing(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,8 @@ func freeByForce(ctx context.Context, client redis.UniversalClient, asked inspec
 	return "freed " + text.Show(asked.Name)
 }
 
-// connectedTo says which server a client uses. A client of Sentinels does not know the master's address, and has a word of go-redis instead.
+// connectedTo says which server a client uses. A client of Sentinels does not know the master's address; go-redis puts the word "FailoverClient" in
+// its place.
 func connectedTo(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:

@@ -29,7 +29,7 @@ const Default = "redis://localhost:6379"
 // commas, are a cluster, and so is one host with ?cluster=true. With ?master=NAME, the hosts are Sentinels. Further parameters are db, ca,
 // cert, key, server_name, skip_verify, sentinel_user, sentinel_password, and the timeouts and pool sizes of go-redis.
 //
-// The client calls warn, also concurrently, when it finds that the URL is probably wrong, which the errors of go-redis do not say.
+// The client calls warn when the URL is probably wrong in a way that the errors of go-redis do not show. It may call warn concurrently.
 func Open(text string, warn func(text string)) (redis.UniversalClient, error) {
 	t, err := parse(text)
 	if err != nil {
@@ -139,6 +139,7 @@ func (t *target) client() (redis.UniversalClient, error) {
 	if err := t.secure(o); err != nil {
 		return nil, err
 	}
+	o.DialerRetries = 1 // go-redis retries the whole command, too: with both, an address that does not answer is reported only after 100 s
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	cluster := len(t.hosts) > 1
 	if value, given := t.own["cluster"]; given {
@@ -183,14 +184,15 @@ func (t *target) addrs(port string) (addrs []string) {
 	return addrs
 }
 
-// universal returns the options of a client of several servers; one with Sentinels has a master name. go-redis has no such conversion.
+// universal converts the options of a client for one server into those of a client for several servers, or for Sentinels if there is a master name.
+// go-redis has no such conversion.
 func (t *target) universal(o *redis.Options, port string) *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs: t.addrs(port), MasterName: t.own["master"],
 		SentinelUsername: t.own["sentinel_user"], SentinelPassword: t.own["sentinel_password"],
 		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
 		Dialer: o.Dialer, ClientName: o.ClientName, MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, MaxConcurrentDials: o.MaxConcurrentDials,
+		DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, MaxConcurrentDials: o.MaxConcurrentDials,
 		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
 		MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns, MaxActiveConns: o.MaxActiveConns,
 		ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime, ConnMaxLifetimeJitter: o.ConnMaxLifetimeJitter,

@@ -35,8 +35,10 @@ func TestOpen_Forms(t *testing.T) {
 		switch client := client.(type) {
 		case *redis.Client:
 			assert.Equal(t, want, client.String(), url)
+			assert.Equal(t, 1, client.Options().DialerRetries, url)
 		case *redis.ClusterClient:
 			assert.Equal(t, want, "cluster", url)
+			assert.Equal(t, 1, client.Options().DialerRetries, url)
 			assert.Subset(t, []string{"a:1", "b:6379", "b:2", "a:6379", "[::1]:7000", "[::2]:6379"}, client.Options().Addrs, url)
 		}
 		assert.NoError(t, client.Close())

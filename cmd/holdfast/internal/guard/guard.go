@@ -1,7 +1,8 @@
 //go:build unix
 
 // Package guard runs the guardian: a second process that kills a process group when a lease is about to end, even if the process that
-// renews the lease has been stopped or killed.
+// renews the lease has been stopped or killed. A run is one execution of a command, with all processes that belong to it, and a mark identifies it:
+// see package kin.
 //
 // The guardian runs this program. It leads the process group that it guards, so the group's ID cannot be reused. Once the guardian has
 // killed the group, no process can join it, so a command that would start too late does not start.

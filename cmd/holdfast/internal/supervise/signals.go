@@ -37,8 +37,8 @@ func Ends(s os.Signal) bool {
 	return false
 }
 
-// pass passes a signal on to the group. Only SIGTERM and SIGHUP also reach strays. A terminal, too, sends SIGINT and SIGQUIT only to the group. A
-// command that is stopped until it gets the terminal would not get the signal.
+// pass passes a signal on to the group. SIGTERM and SIGHUP also reach strays: processes of the run that have left the group. SIGINT and SIGQUIT do
+// not, as if a terminal had sent them. A command that is stopped until it gets the terminal is continued, because it would not handle the signal.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)
 	if r.waits {

@@ -106,7 +106,7 @@ type run struct {
 	guarded  bool // the guardian has not ended
 	result   Result
 	deadline time.Duration // when the command gets SIGKILL at the latest: margin before the local deadline of the lease
-	told     time.Duration // the deadline when it was last sent to the guardian, which gets half a margin more
+	told     time.Duration // the deadline that the guardian was last told; the guardian itself kills half a margin later
 	termAt   time.Duration // when processes that the command has left behind get SIGTERM; 0: not yet known
 	killAt   time.Duration // when the group gets SIGKILL; 0: no SIGTERM was sent
 	killed   time.Duration // when SIGKILL was first sent; 0: not yet

@@ -11,13 +11,13 @@ import (
 // tty is the controlling terminal. The process group in the foreground may read from it, and gets the signals that its keys send.
 type tty struct {
 	fd     int
-	is     bool // there is one
+	is     bool // there is a controlling terminal
 	wanted bool // the command's group is to be in the foreground whenever this process is
 	given  bool // the command's group is in the foreground
 }
 
 // terminal returns the controlling terminal. If standard input or output is something else, this process may be part of a pipeline, whose other
-// programs may use the terminal, as a pager does. Then the command gets the foreground only once it has been stopped because it needs it.
+// programs may use the terminal, as a pager does. Then the command gets the foreground only once the kernel has stopped it for using the terminal.
 func terminal() tty {
 	for _, open := range []func() (int, error){
 		func() (int, error) { return 0, nil },
