@@ -37,7 +37,7 @@ func (c *contender) read() (counters, int, error) {
 	return now, own, err
 }
 
-// measured drives the processes. It returns the last one's sample, and what the server did between the marks.
+// measured drives the processes. It returns the last process's sample, and what the server did between the marks.
 func (c *contender) measured(window time.Duration, atEnd func() error) (*load.Sample, counters, error) {
 	var before, between counters
 	var own, marks int
