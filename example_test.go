@@ -244,7 +244,7 @@ func ExampleWithAtMost() {
 	// true
 }
 
-// A short lease makes this lock free soon after a crash; it is renewed more often.
+// With a short lease, this lock is free soon after a crash of its holder. The lease is renewed more often.
 func ExampleWithRenewedLease() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

@@ -47,7 +47,7 @@ func (g *group) memberEnded(member *Lease, err error) {
 	}
 }
 
-// Home returns the engine of a member that has not ended, or nil once the lease has ended.
+// Home and Notice implement actors.Leak. Home returns the engine of a member that has not ended, or nil once the lease has ended.
 func (g *group) Home() *actors.Engine {
 	for _, member := range g.members {
 		if g.Err() == nil && member.Err() == nil {
@@ -57,7 +57,8 @@ func (g *group) Home() *actors.Engine {
 	return nil
 }
 
-// Notice reports that the lease was dropped without a release, and releases the members, unless their leases are fixed.
+// Notice reports that the lease was dropped without a release, and releases the members, unless their leases are fixed. It returns false if the
+// user still has a channel or context that ends with the lease.
 func (g *group) Notice(e *actors.Engine) (done bool) {
 	awaited := g.Awaited()
 	for _, member := range g.members {

@@ -58,8 +58,8 @@ func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
 
 // Extend makes a lease that was acquired WithLease end at now + d, even if that is sooner than before. d is 50 ms to 24 h. A lease
 // that the watchdog renews cannot be extended: ErrInvalid. When Redis does not confirm for Options.Lease/3 (at least 1 s, at most 10 s),
-// the error wraps the cause, and the old or the new end counts, whichever is earlier. Extend extends all members of a multi lock, and a
-// majority of a red lock.
+// the error wraps the cause, and the old or the new end counts, whichever is earlier. Extend extends all members of a multi lock. For a red
+// lock, a majority is enough.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.group != nil {
 		return l.group.extend(ctx, d)

@@ -23,8 +23,8 @@ type Options struct {
 	// RenewBatch is the number of locks that one renewal script renews. Default 100, at most 10 000: a script blocks the server
 	// while it runs.
 	RenewBatch int
-	// FairWait is how long Redis keeps the place of a waiter in a fair lock's queue, Redisson's fairLockWaitTimeout. Default 5 min. The place
-	// of a process that has died is kept for one lease at most.
+	// FairWait is how long Redis keeps the place of a waiter in a fair lock's queue, Redisson's fairLockWaitTimeout. Default 5 min. Holdfast
+	// processes remove the places of a process that has died after one lease at most.
 	FairWait time.Duration
 	// Handoff limits how long the lock is passed on inside this process.
 	Handoff Handoff
@@ -43,8 +43,8 @@ type Options struct {
 	AckTimeout time.Duration
 	// PubSub selects how wake-ups are published. On a single server it is always plain; PubSubSharded requires a cluster.
 	PubSub PubSubMode
-	// NameMapper maps a lock's name to its Redis key, for example to add a prefix. It must be fast and deterministic, because
-	// actors block on it. Default: the key is the name.
+	// NameMapper maps a lock's name to its Redis key, for example to add a prefix. It must be fast and deterministic: making
+	// a handle calls it, and messages to Lock.PID wait for it. Default: the key is the name.
 	NameMapper func(name string) string
 	// Logger receives the same events as OnEvent: a constant message for each type of event, with the event's fields as attributes.
 	// Default slog.Default().
@@ -55,7 +55,8 @@ type Options struct {
 	OnEvent func(Event)
 	// SlowWait is how long an acquire may wait before it is reported, once, by a Waiting event and by Trace.Waiting. Default 0: never.
 	SlowWait time.Duration
-	// Linger is how long a released lock stays in Redis for the next acquire of this process, which then does not call Redis. Default 0: it is
+	// Linger is how long a released lock stays in Redis for the next acquire of this process, which then does not call Redis. The time begins
+	// with the first release after the lock was acquired in Redis; later acquires and releases do not prolong it. Default 0: the lock is
 	// released at once. At most Lease/4. It is for locks that one process takes again and again: those of a partition, an account, a session.
 	//
 	// To others the lock is taken meanwhile. If another Holdfast process wants it, that process gets it within milliseconds; any other client gets
@@ -198,7 +199,7 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 // WithAtLeast keeps everybody else, Redisson's clients included, from acquiring the lock before d, 50 ms to 24 h, has passed since the acquire. If
 // the lease is released, its runtime closed or its process dies before that, the lock stays in Redis for the rest of d. The lease ends for its holder
 // all the same, at once and without an event. ForceRelease frees the lock even then. WithAtLeast is for jobs that are shorter than the difference
-// between the clocks of their processes: each process finds the lock taken.
+// between the clocks of their processes: the other processes find the lock taken.
 //
 // Such an acquire always calls Redis. If an owner re-enters WithAtLeast, the lock stays until the later of the two times. For a multi lock, d begins
 // when all members are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds the time of WithLease

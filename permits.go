@@ -16,7 +16,7 @@ import (
 // become available again within Options.Lease plus ten seconds. Safe for concurrent use.
 //
 // The waiters of one process are served in order of arrival. A process passes a permit on to its own waiters for at most a third of the time of
-// Options.Handoff. Passing a permit on takes one call to Redis, which gives the permit a new id.
+// Options.Handoff. Passing a permit on takes one call to Redis, which gives the permit a new id. With Options.AckReplicas, permits are not passed on.
 //
 // The ten seconds are Redisson's: it takes a permit back that long after its expiry, because clients' clocks may be wrong.
 type PermitSemaphore struct {

@@ -1,6 +1,6 @@
 // Package holdfast provides distributed locks on Redis for Go services: reentrant, fair, fenced, spin and read/write locks,
 // semaphores and latches. Except for fair locks, a process competes for a lock in Redis only once, no matter how many of its
-// goroutines are waiting, and passes the lock on among them without Redis. Leases are renewed automatically, in batches. Keys,
+// goroutines are waiting. It passes the lock on among them without Redis. Leases are renewed automatically, in batches. Keys,
 // channels and messages are Redisson's, so Go and Java services can share the same locks.
 //
 //	rt, err := holdfast.New(client, holdfast.Options{}) // one per process
@@ -50,8 +50,8 @@
 //
 // # Testing
 //
-// Package holdfasttest is a Redis in memory for tests of services. It loses locks and cuts connections, and uses the time of a testing/synctest
-// bubble. Package embedded is a Redis in memory for programs that are not tests.
+// Package holdfasttest is a Redis in memory for tests of services. It can lose locks and cut connections, and it uses the time of a
+// testing/synctest bubble. Package embedded is a Redis in memory for programs that are not tests.
 //
 // # Observability
 //
@@ -85,7 +85,7 @@ type Runtime struct {
 	id     string
 	engine *actors.Engine
 
-	// of elections
+	// used by elections only
 	client redis.UniversalClient
 	logger *slog.Logger
 }
@@ -180,8 +180,8 @@ func (rt *Runtime) CheckFor(ctx context.Context, kinds ...Kind) error {
 // released. Shutdown also waits for leases acquired with WithLease, at most until they expire.
 //
 // When ctx ends first, Shutdown closes the runtime anyway. The error then matches ctx's error and names the locks that were still
-// held, at most ten of them; their leases have ended with ErrClosed. If Close is called meanwhile, Shutdown returns nil once the
-// runtime is closed.
+// held, at most ten of them; their leases have ended with ErrClosed. If Close is called meanwhile, Shutdown returns once the
+// runtime is closed. It then returns nil, unless closing failed.
 //
 // Semaphores and latches have no leases to wait for. Until the runtime closes, acquiring permits and waiting for a latch are
 // refused, while releases and count-downs still work.

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Some promises of doc/promises.md, one test each. The tests of the others are in internal/promises.
+// doc/promises.md names the tests of each promise. Two of them are in this file, most of the others in internal/promises and internal/faults.
 
 func TestPromise_OneHolderAtATime(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestPromise_OneHolderAtATime(t *testing.T) {
 	})
 }
 
-// contest is a competition: many goroutines of several runtimes want the same few locks.
+// contest is a competition: many goroutines of several runtimes want the same few locks, the prizes.
 type contest struct {
 	place   *locktest.Place
 	prizes  []*prize

@@ -16,9 +16,9 @@ import (
 //   - Exchanged func(Exchanged): a pipeline was sent to Redis and answered, or failed
 //   - Leader func(LeaderChange): this process begins or ceases to lead an election
 //
-// The functions run on goroutines of the runtime, except Acquiring, which runs on the caller's. They must be fast, because they delay the
-// lock. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked event.
-// Fields may be added. See [trace.Trace].
+// Acquiring runs on the caller's goroutine, except for an acquire by message. The other functions may run on a goroutine of the runtime or of any
+// caller. All must be fast, because they delay the lock. They must not call the runtime, block, or end their goroutine. A panic is recovered and
+// reported by a CallbackPanicked event. Fields may be added. See [trace.Trace].
 type Trace = trace.Trace
 
 // The arguments of the functions of a Trace. Each is a struct; fields may be added.
@@ -33,9 +33,10 @@ type (
 	// Lost says that a lease ended without a release. Fields: Kind, Name, ID, Held, Reason and Fixed (acquired WithLease). See [trace.Lost].
 	Lost = trace.Lost
 	// Renewed is one call that renewed leases, or failed. Fields: Leases (how many it was for), Gone (how many Redis no longer had), Margin
-	// (the shortest time that any of them had left), Took and Err. See [trace.Renewed].
+	// (the shortest time that any of these leases had left), Took and Err. See [trace.Renewed].
 	Renewed = trace.Renewed
-	// Exchanged is one pipeline of calls to Redis. Fields: Scripts, Locks (names that these are about), Took and Err. See [trace.Exchanged].
+	// Exchanged is one pipeline of calls to Redis. Fields: Scripts and Locks (the numbers of scripts, and of names that these are about), Took
+	// and Err. See [trace.Exchanged].
 	Exchanged = trace.Exchanged
 	// LeaderChange says that this process begins to lead an election, or no longer leads. Fields: Name, Leading and Token. See
 	// [trace.LeaderChange].

@@ -212,8 +212,8 @@ func TestServer_TimeIsTheBubbles(t *testing.T) {
 	})
 }
 
-// Two processes hear at the same instant of the bubble that a permit is free. The one that does not get it waits; if it asked again and again, time
-// would stand still.
+// Two processes learn at the same instant of the bubble that a permit is free. The one that does not get the permit waits. If it asked again and
+// again, the time of the bubble would stand still.
 func TestServer_PermitsMoveOnInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t)

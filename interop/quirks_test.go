@@ -21,7 +21,7 @@ func kindOf(name string) kind {
 	panic("no such kind: " + name)
 }
 
-// [Q] Redisson grants a read/write lock on the key of an exclusive lock that is held; ours refuses.
+// Redisson grants a read/write lock on the key of an exclusive lock that is held; ours refuses.
 func TestRedisson_GrantsForeignKeys(t *testing.T) {
 	atPlaces(t, func(t *testing.T, p *place) {
 		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
@@ -41,7 +41,7 @@ func TestRedisson_GrantsForeignKeys(t *testing.T) {
 	})
 }
 
-// [Q] A Redisson thread acquires the read lock while it holds the write lock. When it releases the read lock, its write lock is no
+// A Redisson thread acquires the read lock while it holds the write lock. When it releases the read lock, its write lock is no
 // longer renewed. Our side then gets the write lock, and the thread does not notice until it asks Redis.
 func TestRedisson_ReleasedReaderEndsTheWritersWatchdog(t *testing.T) {
 	atPlaces(t, func(t *testing.T, p *place) {
@@ -63,7 +63,7 @@ func TestRedisson_ReleasedReaderEndsTheWritersWatchdog(t *testing.T) {
 	})
 }
 
-// [Q] A permit without a lease is lost when its holder dies: Redisson has no watchdog for permits, and such a permit never expires.
+// A permit without a lease is lost when its holder dies: Redisson has no watchdog for permits, and such a permit never expires.
 func TestRedisson_PermitWithoutLeaseHasNoEnd(t *testing.T) {
 	atPlaces(t, func(t *testing.T, p *place) {
 		m := meet(t, p, kindOf("permit semaphore"))

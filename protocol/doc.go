@@ -23,7 +23,7 @@
 //     structs with errors and a function in them and cannot be serialized. A remote actor needs a local one that makes its
 //     requests.
 //   - A request names its lock by Kind and Lock, the name as Lock.Name returns it. The PID of any lock works, for as long as the
-//     runtime exists. It cannot be stopped; only the runtime stops it.
+//     runtime exists. Users cannot stop its actor.
 //   - A request has an ID chosen by the requester, which the answer echoes. The ID must be unique among the requester's pending
 //     requests for one lock. A second Acquire with the ID of a waiting one is refused with ErrInvalid; the first keeps waiting.
 //   - A future (RequestFuture) may send Release, Renew and Inspect. An Acquire from a future is refused with ErrInvalid: the
@@ -46,7 +46,7 @@
 // Distinguish failures with errors.Is. An Acquire is refused with
 //
 //	ErrNotAcquired      the lock is taken (Try), the Wait elapsed, or a Cancel arrived; errors.As to *BusyError gives the holder
-//	ErrTooManyWaiters   Options.MaxWaiters are already waiting
+//	ErrTooManyWaiters   Options.MaxWaiters acquires are already waiting
 //	ErrForeignKey       the key in Redis holds something else
 //	ErrNotReplicated    fewer than Options.AckReplicas replicas have acknowledged it; it is undone
 //	ErrUpgrade          the owner of a read lock asked for the write lock
@@ -61,9 +61,9 @@
 // only the serial, whoever sends them, so another actor may release a lease. A serial names a lease, not the lock, so a late
 // Release never affects the next holder. Every lease ends exactly once, in one of these ways:
 //
-//	Released, Err nil                 released: the lock is free, or has been passed to the next holder
+//	Released, Err nil                 released: the lock is free, passed to the next holder, or still held under other leases
 //	Released, Err is ErrLeaseLost     released too late: it was already gone from Redis
-//	Released, another Err             over for the requester; Redis did not confirm, the lock is free at the latest when the lease expires
+//	Released, another Err             over for the requester; Redis did not confirm, so the lock may stay taken until the lease expires
 //	Lost, Err is ErrLeaseLost         expired, deleted, force-released, lost in a failover, ... (LossReason has all)
 //	Lost, Err is ErrClosed            the runtime closes, and releases it
 //	the requester terminates          see below

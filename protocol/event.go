@@ -90,9 +90,9 @@ type QueueLost struct {
 	ID   string // owner field in Redis
 }
 
-// ActorPanicked reports a panic in an actor of the runtime, in a hook of the Redis client, or in an actor of the user that got a
-// message. If the actor of a lock panics, the request that it was handling is refused, the leases of the lock are lost, and the actor
-// reads the lock's state again.
+// ActorPanicked reports a panic in an actor of the runtime, in a hook of the Redis client, or in an actor of the user to which the runtime
+// sent a message. If the actor of a lock panics, the request that it was handling is refused, the leases of the lock are lost, and the
+// actor reads the lock's state again.
 type ActorPanicked struct {
 	Name  string // "" if the panic is not about one lock
 	Value any

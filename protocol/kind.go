@@ -3,7 +3,7 @@ package protocol
 // Kind says how a name is locked or counted.
 type Kind string
 
-// The kinds of locks, which requests of the actor message API name.
+// The kinds of locks. Each request of the actor message API names one of them.
 const (
 	KindLock   Kind = "lock"        // the reentrant lock, Redisson's getLock
 	KindFair   Kind = "fair lock"   // granted in queue order, Redisson's getFairLock

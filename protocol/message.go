@@ -21,7 +21,7 @@ type Acquire struct {
 }
 
 // Backoff sets how long a waiter of a spin lock pauses between attempts. The first pause is Initial, each following one is
-// Multiplier times longer, up to Max. Jitter shortens each pause by up to half. Zero fields mean 1 ms, 128 ms and 2.
+// Multiplier times as long, up to Max. Jitter shortens each pause by up to half. Zero fields mean 1 ms, 128 ms and 2.
 type Backoff struct {
 	Initial, Max time.Duration
 	Multiplier   float64
@@ -67,9 +67,9 @@ type Release struct {
 	Serial uint64
 }
 
-// Released answers a Release. Err is ErrInvalid for a bad kind or name, and then nothing was released. With any other Err the lease
-// is over: nil; ErrNotHeld for an unknown serial or an ended lease; ErrLeaseLost when Redis no longer had it; ErrClosed while the
-// runtime closes, which releases it; or the error that kept Redis from confirming.
+// Released answers a Release. If Err is ErrInvalid, the kind or name is bad and nothing was released. In all other cases the lease is
+// over. Err is then nil; ErrNotHeld for an unknown serial or an ended lease; ErrLeaseLost when Redis no longer had the lease; ErrClosed
+// while the runtime closes, which releases the lease; or the error that kept Redis from confirming.
 type Released struct {
 	ID     uint64
 	Kind   Kind
@@ -90,7 +90,7 @@ type Renew struct {
 
 // Renewed answers a Renew. Err is nil; ErrNotHeld for an unknown serial or an ended lease; ErrLeaseLost when the lease was lost
 // meanwhile (see Lost); ErrInvalid for a lease that the watchdog renews, or a bad kind, name or length; ErrClosed while the runtime
-// closes; or the error that kept Redis from confirming, in which case the shorter of the two lengths counts.
+// closes; or the error that kept Redis from confirming, in which case the old or the new end counts, whichever is earlier.
 type Renewed struct {
 	ID     uint64
 	Kind   Kind

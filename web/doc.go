@@ -1,5 +1,5 @@
-// Package web is a page that shows the locks of a Redis: their holders, the rest of their leases, and their waiters. It is an http.Handler for a
-// service of your own, which may mount it under any prefix, with http.StripPrefix or without:
+// Package web serves a page that shows the locks of a Redis: their holders, the remaining time of their leases, and their waiters. The page is an
+// http.Handler. A service of your own may mount it under any prefix, with http.StripPrefix or without:
 //
 //	mux.Handle("/locks/", authenticated(web.Handler(client, web.Options{})))
 //

@@ -20,7 +20,7 @@ type fake struct {
 	takes   time.Duration // how long each list takes
 	silent  bool          // pings get no answer in time
 	looks   int           // lists of contended locks: one in each round
-	sweeps  int
+	sweeps  int           // lists of all locks
 
 	unlisted string // name that no list contains
 }
@@ -112,7 +112,7 @@ func (f *fake) source() source {
 	}
 }
 
-// held returns a lock that one process holds and some wait for.
+// held returns a lock that one process holds, and for which the given number of processes wait.
 func held(name string, waiting int) inspect.Entry {
 	return inspect.Entry{Kind: protocol.KindLock, Name: name, Key: name, Mode: "exclusive", Waiting: waiting, TTL: lease30, Holders: []inspect.Holder{{ID: owner, Holds: 1, TTL: lease30}}}
 }

@@ -85,7 +85,7 @@ func (p *page) confirm(w http.ResponseWriter, e inspect.Entry, changed bool) {
 	p.render(w, status, "free", document{Title: "Free " + plain(e.Name), Confirm: c, View: view{Page: "lock", Name: e.Name}})
 }
 
-// refuse tells why a lock cannot be freed.
+// refuse shows why a lock cannot be freed.
 func (p *page) refuse(w http.ResponseWriter, err error) {
 	status := http.StatusBadGateway
 	if errors.Is(err, protocol.ErrInvalid) || isForeign(err) {

@@ -137,7 +137,7 @@ func (s *snapshot) covers(v view, since time.Time) bool {
 	return !s.swept.IsZero() && s.at.After(since)
 }
 
-// schedule lets the next look begin as soon as l.every allows, if anybody watches and none is due. The caller has the mutex.
+// schedule lets the next look begin as soon as l.every allows, if anybody watches and no look is under way or due. The caller has the mutex.
 func (l *looker) schedule() {
 	if !l.looking && len(l.views) > 0 {
 		l.looking = true
@@ -149,7 +149,7 @@ func (l *looker) schedule() {
 func (l *looker) lookAround() {
 	l.mu.Lock()
 	views, before := slices.Collect(maps.Keys(l.views)), l.snap
-	if len(views) == 0 { // they have left
+	if len(views) == 0 { // the viewers have left
 		l.looking = false
 		l.mu.Unlock()
 		return
@@ -179,7 +179,7 @@ func (l *looker) lookAround() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if after.err != "" && !l.snap.failed.IsZero() {
-		after.failed = l.snap.failed // there was a doubt
+		after.failed = l.snap.failed // doubt has already reported the failure
 	}
 	l.publish(after)
 	l.looking = false

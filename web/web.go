@@ -172,7 +172,7 @@ func (p *page) show(w http.ResponseWriter, r *http.Request) {
 	p.render(w, status, v.Page, d)
 }
 
-// clock returns the milliseconds since the handler was made. Scripts compare times by it, so no wall clock matters, neither the server's nor the
+// clock returns the milliseconds since the handler was made. page.js compares times by it, so no wall clock matters, neither the server's nor the
 // browser's.
 func (p *page) clock(at time.Time) int64 { return at.Sub(p.opened).Milliseconds() }
 

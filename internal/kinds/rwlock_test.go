@@ -375,7 +375,7 @@ func TestRWLock_NamesWithColonsAndBraces(t *testing.T) {
 				assert.Equal(t, int64(1), p.Redis.Exists(t.Context(), key).Val(), key)
 			}
 			locktest.Release(t, fixed)
-			assert.InDelta(t, 30, p.Redis.PTTL(t.Context(), name).Val().Seconds(), 5, "the other's time is found")
+			assert.InDelta(t, 30, p.Redis.PTTL(t.Context(), name).Val().Seconds(), 5, "the TTL is that of the other reader")
 			locktest.Release(t, one)
 			assert.Zero(t, p.Redis.Exists(t.Context(), name).Val())
 		}

@@ -14,6 +14,8 @@
 //
 // # Assertions
 //
+// They have the numbers of SAFETY.md. A5 is another assertion here: SAFETY.md's A5, that nothing is left at the end, is checked by Run.
+//
 //	A1  tokens of one name are distinct, and each is larger than all tokens returned before it was asked for
 //	A2  a resource that refuses smaller tokens never refuses a holder whose lease is valid afterwards
 //	A3  leases that exclude each other are never valid at once, as far as their holders saw

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// All tests of this test binary share these, besides a server. Main closes them.
+// These are shared by all tests of this test binary, like the server (Shared). Main closes them.
 var (
 	sharedCluster    sharedBy[Cluster]
 	sharedReplicated sharedBy[Cluster]

@@ -1,4 +1,4 @@
-// Package soak contains only tests, which combine all faults and run for as long as one likes. Runtimes start and end all the time. They use
+// Package soak contains only tests, which combine many faults and run for as long as one likes. Runtimes start and end all the time. They use
 // all kinds of locks over links that break, on a server that crashes, stalls, forgets its scripts and changes its password. Once a minute all
 // users pause. The test then checks at which times leases were valid, which keys are left in Redis, and how much the process has grown.
 //

@@ -33,7 +33,7 @@ func (a alone) target(dice *rand.Rand) chaos.Target {
 	return chaos.Target{Dice: dice, Server: a.server, Redis: a.look, Most: lease}
 }
 
-// storm injects faults into a link and a server until ctx ends. When it returns, all faults are over.
+// storm injects faults into the processes, their links and the servers until ctx ends. When it returns, all faults are over.
 func (w *world) storm(ctx context.Context) {
 	var group sync.WaitGroup
 	often := func(f func(dice *rand.Rand)) {
