@@ -2,8 +2,10 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -388,7 +390,8 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 	for range 4 {
 		select {
 		case err := <-results:
-			assert.ErrorIs(t, err, holdfast.ErrClosed)
+			_, silent := errors.AsType[net.Error](err) // a call that its caller has sent is given up after half a second, maybe just before
+			assert.True(t, silent || errors.Is(err, holdfast.ErrClosed), "%v", err)
 		case <-time.After(locktest.Patience):
 			require.Fail(t, "nobody answers")
 		}
