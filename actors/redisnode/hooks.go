@@ -68,12 +68,12 @@ func (t through) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 // handBack is the last hook of a client.
 type handBack struct{ of weak.Pointer[redis.Client] }
 
-// due returns the detour that a command is on, if it is the first of its commands.
-func (h handBack) due(ctx context.Context, command redis.Cmder) *detour {
-	if d, on := ctx.Value(detourKey{}).(*detour); on && d.of == h.of && d.first == command {
-		return d
+// due returns the detour that commands are on, if command is the first of them. By value, because the user's own commands pass here, too.
+func (h handBack) due(ctx context.Context, command redis.Cmder) (d detour) {
+	if on, found := ctx.Value(detourKey{}).(*detour); found && on.of == h.of && on.first == command {
+		d = *on
 	}
-	return &detour{}
+	return d
 }
 
 func (handBack) DialHook(next redis.DialHook) redis.DialHook { return next }
