@@ -21,6 +21,14 @@ type terminal struct {
 	lines *bufio.Scanner
 }
 
+func build(t *testing.T) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "start")
+	built, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
+	require.NoError(t, err, string(built))
+	return program
+}
+
 func open(t *testing.T, program, redis string) terminal {
 	t.Helper()
 	cmd := exec.Command(program)
@@ -45,9 +53,7 @@ func (r terminal) line(t *testing.T) string {
 // A supervisor must see that the program has failed.
 func TestStart_FailsWithoutRedis(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "start")
-	built, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
-	require.NoError(t, err, string(built))
+	program := build(t)
 	failed := exec.Command(program)
 	failed.Env = append(os.Environ(), "HOLDFAST_REDIS=redis://127.0.0.1:1")
 	require.Error(t, failed.Run())
@@ -60,9 +66,7 @@ func TestStart_TwoTerminalsShareALock(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("on Windows a process cannot be sent Ctrl-C")
 	}
-	program := filepath.Join(t.TempDir(), "start")
-	built, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
-	require.NoError(t, err, string(built))
+	program := build(t)
 	redis := redistest.Start(t).URL()
 
 	first := open(t, program, redis)
