@@ -22,8 +22,8 @@ type Pending struct {
 	cancelled bool
 }
 
-// AcquireAsync starts to acquire the lock and returns at once. The acquire waits until ctx ends, without using a goroutine. Call
-// Pending.Lease to get the lease, or Pending.Cancel to give it up.
+// AcquireAsync starts to acquire the lock and returns at once. The acquire waits for the lock until ctx ends, without using a
+// goroutine. Call Pending.Lease to get the lease, or Pending.Cancel to give up the acquire.
 func (l *Lock) AcquireAsync(ctx context.Context, opts ...AcquireOption) *Pending {
 	p := &Pending{done: make(chan struct{}), stop: func() {}}
 	p.lease.engine, p.lease.name, p.lease.hold = l.rt.engine, l.address.Name, new(lease.Hold)

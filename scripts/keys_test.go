@@ -62,7 +62,7 @@ func tag(key string) string {
 	return key
 }
 
-// All keys and channels of a name are in the same slot of a cluster, except those of a latch with a name in braces.
+// All keys and channels of a name are in the same slot of a cluster, except those of a latch whose name contains braces.
 func TestNames_KeepToOneSlotOfACluster(t *testing.T) {
 	t.Parallel()
 	node := redistest.Start(t, "--cluster-enabled", "yes").Client(t)

@@ -95,7 +95,8 @@ func (g *sleepGauge) until(awake time.Duration) time.Duration {
 	return time.Duration(g.slept.Load())
 }
 
-// ask asks the kernel, and keeps the answer if it exceeds the last answer kept by at least sleptLeast. Time does not go backwards.
+// ask asks the kernel how long the machine has been suspended. It stores the answer only if that is at least sleptLeast more than the stored one,
+// so the time never goes backwards.
 func (g *sleepGauge) ask() {
 	slept := int64(g.suspended() - g.base)
 	for {

@@ -216,8 +216,8 @@ func (s *State) onLooked(now time.Duration, m *countDone) {
 	s.waitOn(now)
 }
 
-// waitOn decides when the waiters try again: at a message, or when the subscription is confirmed if there was none before the attempt; and at
-// the latest when a timer ends.
+// waitOn decides when the waiters try again: when a message arrives, or at the latest when a timer ends. If there was no subscription before the
+// attempt, they also try again when the new subscription is confirmed.
 //
 // If nobody was refused, the next waiters try at once: an attempt is for attemptMax waiters at most. They also try at once if a message came
 // during the attempt, because permits may have been returned after the script ran.

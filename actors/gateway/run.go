@@ -10,7 +10,7 @@ import (
 // A goroutine that waits for the result of its call sends the call itself if the gateway is idle (Run). Handing the call to a worker and the result
 // back wakes a thread each time, which costs more CPU than sending. The batch of a caller is like that of a worker, except that it ends after
 // redisnode.Silence. Otherwise it could hold up the caller for longer, because go-redis returns neither when the caller's context ends nor when
-// the gateway gives the call up. A read that go-redis has begun by then takes up to redisnode.Silence more.
+// the gateway gives the call up. A read that has begun when the batch ends takes up to redisnode.Silence more.
 
 // heardWithin is how recently Redis must have answered for a caller to send its call. If the last answer is older, a worker sends the call, so that
 // a server that has become silent holds up no caller.

@@ -22,8 +22,8 @@ import (
 // Wrap returns a storage that keeps its data in inner and its locks in Redis. The name of a lock is prefix and certmagic's name,
 // made legal by holdfast.EscapeName. Processes that share inner must use the same prefix.
 //
-// The storage is a certmagic.TryLocker and a certmagic.LockLeaseRenewer too. A watchdog renews the locks, so RenewLockLease renews nothing. But it
-// acquires a lock that was lost again, so that certmagic begins no attempt without the lock.
+// The storage is a certmagic.TryLocker and a certmagic.LockLeaseRenewer too. A watchdog renews the locks, so RenewLockLease renews nothing. But if
+// a lock was lost, RenewLockLease acquires it again, so that certmagic begins no attempt without the lock.
 func Wrap(inner certmagic.Storage, rt *holdfast.Runtime, prefix string) certmagic.Storage {
 	return &storage{Storage: inner, rt: rt, prefix: prefix, leases: map[string][]*holdfast.Lease{}}
 }

@@ -219,8 +219,8 @@ func bubbleRuntimeWith(t *testing.T, server *miniredis.Miniredis, silent *atomic
 	return rt
 }
 
-// farConn is a connection that is slow from its first script on. Connections for messages stay fast, because go-redis makes them while it holds a
-// mutex: in a bubble of testing/synctest, time stands still while a goroutine waits for a mutex.
+// farConn is a connection that is slow from its first script on. Connections for messages must stay fast: go-redis opens them while it holds a
+// mutex, and in a bubble of testing/synctest time stands still while a goroutine waits for a mutex.
 type farConn struct {
 	net.Conn
 	isFar  atomic.Bool

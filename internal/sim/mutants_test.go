@@ -188,7 +188,7 @@ func TestMutants_ChangeFunctions(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// skipRaced skips, under the race detector, tests that are not about goroutines: TestSim runs the same worlds.
+// skipRaced skips the test under the race detector, because TestSim runs the same worlds under it.
 func skipRaced(t *testing.T) {
 	if locktest.Raced() {
 		t.Skip("ten times as slow with the race detector, which finds nothing more here")

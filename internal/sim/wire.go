@@ -102,7 +102,7 @@ func (w *wire) show(direction string, b []byte, at time.Time) {
 	}
 }
 
-// arrival returns when a message that is sent now arrives. Messages never overtake each other.
+// arrival returns the time at which a message that is sent now arrives. Messages never overtake each other.
 func (w *wire) arrival(l *lane, direction uint64) time.Time {
 	now := time.Now()
 	d, up := w.drawn()

@@ -63,7 +63,7 @@ func TestSmoke_Cluster(t *testing.T) {
 	}
 }
 
-// show has two processes hold something one after the other. It calls the function waiting when the second process has begun to wait.
+// show has two processes hold something one after the other. It calls waiting() once the second process waits.
 func (k kind) show(t *testing.T, client func(t *testing.T) redis.UniversalClient, name string, waiting func()) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*locktest.Patience)
 	defer cancel()

@@ -1,6 +1,6 @@
 //go:build !unix
 
-// Package guard runs the guardian, which does not exist on this system.
+// Package guard has no guardian on this system.
 package guard
 
 // IsGuardian reports whether this process is a guardian.
