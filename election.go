@@ -26,7 +26,7 @@ type Election struct {
 	running bool
 	term    *term // in progress
 
-	earliest time.Time // Run begins no campaign before this instant, after a resignation; used by Run only
+	earliest time.Time // after a resignation, Run begins no campaign before this instant; used by Run only
 }
 
 // ElectionOptions configures an Election. The zero value works.

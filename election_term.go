@@ -37,7 +37,7 @@ func (t *term) run(ctx context.Context, lead func(ctx context.Context, term Term
 	announced := make(chan struct{})
 	beside.Go(func() { t.announce(announced) })
 	beside.Go(t.trace)
-	select { // lead waits for the announcement, so that others usually know the leader by then
+	select { // lead waits for the announcement, so that others usually know the leader when lead begins
 	case <-announced:
 	case <-time.After(min(retryAfter, t.election.options.Lease/4)):
 	case <-t.ctx.Done():

@@ -41,7 +41,8 @@ func (e *Election) look(ctx context.Context) (Leader, error) {
 
 // Watch yields the present leader, if there is one, and then each new leader, until ctx ends or the runtime is closed. It yields
 // nothing when a leader leaves, only when the next one begins. It notices a change by a message. If the message was lost, it
-// notices the change within ElectionOptions.Lease (at least 1 s, at most 30 s). Leaders that have been replaced by then are left out.
+// notices the change within ElectionOptions.Lease (at least 1 s, at most 30 s). It leaves out a leader that was replaced before Watch
+// noticed it.
 //
 // Watch uses a connection of its own for messages. While Redis is unreachable, it keeps trying. With a bad name or option it
 // yields nothing.
@@ -119,7 +120,7 @@ func (e *Election) untilClosed(ctx context.Context) (context.Context, context.Ca
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// ask calls a script. It returns when ctx ends or Redis does not answer in time.
+// ask calls a script. It fails when ctx ends, or when Redis does not answer in time.
 func (e *Election) ask(ctx context.Context, call scripts.Call) (any, error) {
 	reply, err := e.rt.engine.Ask(ctx, &e.lock.address, call)
 	if err != nil && ctx.Err() != nil {

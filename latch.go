@@ -28,9 +28,9 @@ func (l *CountDownLatch) TrySetCount(ctx context.Context, n int) (bool, error) {
 
 // CountDown decrements the count. At zero, all waiters are woken and the latch is removed. Without a count it does nothing.
 //
-// CountDown works even if ctx has ended: it then waits up to 500 ms. The runtime retries for 30 s until Redis confirms, even after
-// CountDown has returned an error that wraps ctx's, so do not count down again. An Unconfirmed event reports when the runtime gave
-// up.
+// CountDown works even if ctx has ended: it then waits up to 500 ms. The runtime retries for up to 30 s until Redis confirms, even after
+// CountDown has returned an error that wraps ctx's, so do not count down again. If the runtime gives up, it reports an Unconfirmed
+// event.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	_, err := l.count(ctx, scripts.LatchCountDown, 1, 1, false)
 	return err

@@ -136,8 +136,8 @@ func applied(opts []AcquireOption) (o acquireOptions, err error) {
 // If fn panics, the lock is released and the panic propagates.
 //
 // The context also carries the lease's owner, for this lock only, so a nested Do on this lock re-enters. Two goroutines of fn that call Do
-// on the lock with that context both re-enter, and do not exclude each other. If they compete for the lock, give each its own
-// owner (WithOwner, ContextWithOwner).
+// on the lock with that context both re-enter, and do not exclude each other. If they must exclude each other, use a sync.Mutex.
+// With an owner of its own (WithOwner, ContextWithOwner), a goroutine waits until the outer Do has released the lock.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	return l.do(ctx, fn, opts, false)
 }

@@ -20,13 +20,13 @@ type Options struct {
 	// Lease is how long Redis keeps a lock whose holder has crashed. The runtime's watchdog renews the leases of held locks every Lease/3.
 	// 50 ms to 24 h; default 30 s. A shorter lease frees the locks of crashed holders sooner, and is renewed more often.
 	Lease time.Duration
-	// RenewBatch is the number of locks that one renewal script renews. Default 100, at most 10 000: a script blocks the server
+	// RenewBatch is the maximum number of locks that one renewal script renews. Default 100, at most 10 000: a script blocks the server
 	// while it runs.
 	RenewBatch int
-	// FairWait is how long Redis keeps the place of a waiter in a fair lock's queue, Redisson's fairLockWaitTimeout. Default 5 min. Holdfast
-	// processes remove the places of a process that has died after one lease at most.
+	// FairWait is how long Redis keeps the place of a waiter in a fair lock's queue, Redisson's fairLockWaitTimeout. Default 5 min. If a
+	// process dies, other Holdfast processes that use the lock remove its places within one lease.
 	FairWait time.Duration
-	// Handoff limits how long the lock is passed on inside this process.
+	// Handoff limits how long this process passes a lock on among its own waiters.
 	Handoff Handoff
 	// MaxWaiters is the number of acquires that may wait for one name in this process. Further ones fail with ErrTooManyWaiters.
 	// Default 100 000. Each waiter of a fair lock has a place in Redis, and each hand-over moves all of them up. That blocks the
@@ -61,10 +61,10 @@ type Options struct {
 	//
 	// To others the lock is taken meanwhile. If another Holdfast process wants it, that process gets it within milliseconds; any other client gets
 	// it when Linger has passed. If this process dies, others wait for the rest of the lease, as if it had died holding the lock. Close, Shutdown
-	// and ForceRelease end it at once.
+	// and ForceRelease free a lingering lock at once.
 	//
-	// Linger applies to plain, fenced and write locks that are renewed with the usual lease. It needs one more connection to Redis, and the
-	// right to subscribe to the channel "holdfast_demand:*".
+	// Linger applies to plain, fenced and write locks that are renewed with the usual lease. It needs one more connection to Redis, and
+	// rights to the channels "holdfast_demand:*": see SECURITY.md.
 	Linger time.Duration
 	// Trace has functions that are called for acquires, leases, renewals and calls to Redis. Default nil. Module otelholdfast makes one for
 	// OpenTelemetry.
@@ -197,9 +197,9 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 }
 
 // WithAtLeast keeps everybody else, Redisson's clients included, from acquiring the lock before d, 50 ms to 24 h, has passed since the acquire. If
-// the lease is released, its runtime closed or its process dies before that, the lock stays in Redis for the rest of d. The lease ends for its holder
-// all the same, at once and without an event. ForceRelease frees the lock even then. WithAtLeast is for jobs that are shorter than the difference
-// between the clocks of their processes: the other processes find the lock taken.
+// the lease is released, its runtime is closed or its process dies before that, the lock stays in Redis for the rest of d. The lease ends for its
+// holder all the same, at once and without an event. ForceRelease frees the lock even then. WithAtLeast is for jobs that are shorter than the
+// difference between the clocks of their processes: the other processes find the lock taken.
 //
 // Such an acquire always calls Redis. If an owner re-enters WithAtLeast, the lock stays until the later of the two times. For a multi lock, d begins
 // when all members are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds the time of WithLease

@@ -15,8 +15,9 @@ import (
 // PermitSemaphore is a semaphore whose permits are leases. The watchdog renews permits that are held; those of a crashed process
 // become available again within Options.Lease plus ten seconds. Safe for concurrent use.
 //
-// The waiters of one process are served in order of arrival. A process passes a permit on to its own waiters for at most a third of the time of
-// Options.Handoff. Passing a permit on takes one call to Redis, which gives the permit a new id. With Options.AckReplicas, permits are not passed on.
+// The waiters of one process are served in order of arrival. A process passes a permit on to its own waiters for at most a third of
+// Options.Handoff.For. Passing a permit on takes one call to Redis, which gives the permit a new id. With Options.AckReplicas, permits are not
+// passed on.
 //
 // The ten seconds are Redisson's: it takes a permit back that long after its expiry, because clients' clocks may be wrong.
 type PermitSemaphore struct {
@@ -30,9 +31,9 @@ func (rt *Runtime) PermitSemaphore(name string) *PermitSemaphore {
 	return &PermitSemaphore{lock: rt.lock(scripts.Permit, name), counter: rt.counter(scripts.PermitSemaphore, name)}
 }
 
-// Acquire waits for a permit until ctx ends. The watchdog renews the permit until it is released; WithLease makes it fixed. Errors
-// are those of Lock.Acquire; the text of ErrNotAcquired says if SetPermits was never called. Lease.ID is the permit's id, which
-// anyone can pass to ReleaseID.
+// Acquire waits for a permit until ctx ends. The watchdog renews the permit until it is released; with WithLease it is not renewed.
+// Errors are those of Lock.Acquire. If the number of permits was never set, the text of ErrNotAcquired says so. Lease.ID is the
+// permit's id, which anyone can pass to ReleaseID.
 func (s *PermitSemaphore) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return s.lock.Acquire(ctx, opts...)
 }
@@ -92,16 +93,16 @@ func (s *PermitSemaphore) Permits(ctx context.Context) (int, error) {
 	return int(n), err
 }
 
-// Delete removes the semaphore with its permits, and reports whether there was one. This runtime's leases are lost at once or, if
-// the watchdog renews them, at the next renewal. In other processes renewed leases are lost at their next renewal. Leases acquired
-// there with WithLease are not renewed, so they do not notice the loss and stay valid until they end.
+// Delete removes the semaphore with its permits, and reports whether there was one. Leases that the watchdog renews are lost at
+// their next renewal. Leases acquired with WithLease are lost at once in this runtime. In other processes they do not notice the
+// loss, and stay valid until they end.
 func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 	deleted, err := s.count(ctx, scripts.PermitsDeleteAll, 0, 0, false)
 	return deleted == 1, err
 }
 
-// ReleaseID releases permits by their ids, in any process. If one of the ids is not held, it releases none, and the error matches
-// ErrNotHeld.
+// ReleaseID releases permits by their ids, no matter which process holds them. If one of the ids is not held, ReleaseID releases none,
+// and the error matches ErrNotHeld.
 //
 // The leases that the permits belong to are lost: at once in this runtime, at the next renewal in other processes. Leases acquired
 // there with WithLease are not renewed, so they do not notice the loss and stay valid until they end.

@@ -179,7 +179,7 @@ func TestSafety_HasEveryHazard(t *testing.T) {
 	assert.NotContains(t, text, fmt.Sprintf("| H%d |", hazards+1))
 }
 
-// No table row takes more than two lines on a page, because nobody would read it.
+// A table row takes at most two lines on a page, because nobody would read a longer one.
 func TestDoc_RowsAreShort(t *testing.T) {
 	t.Parallel()
 	const twoLines = 310
@@ -192,8 +192,8 @@ func TestDoc_RowsAreShort(t *testing.T) {
 	}
 }
 
-// The ACL rule in SECURITY.md, with the commands that it adds for Options.Process, must grant exactly the commands that the scripts call and
-// those that the runtime sends itself.
+// The ACL rule in SECURITY.md and the commands listed there for Options.Process must together grant exactly the commands that the scripts call
+// and those that the runtime sends itself.
 func TestSecurity_RuleGrantsWhatScriptsCall(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("scripts/*.lua")

@@ -94,7 +94,7 @@ type Runtime struct {
 //
 // The client is a *redis.Client (also one made by redis.NewFailoverClient) or a *redis.ClusterClient. For any other type, and for
 // options out of range, the error matches ErrInvalid. Add hooks before calling New. The runtime talks to the masters of a cluster
-// directly, so add hooks that must see its calls with ClusterClient.OnNewNode.
+// directly. Hooks that must see these calls are added by ClusterClient.OnNewNode.
 func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 	return newRuntime(client, options, actors.SeamsOf(options.System))
 }
@@ -225,8 +225,8 @@ func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) 
 // FairLock returns the lock with this name that is granted in queue order across goroutines, processes and languages, Redisson's
 // getFairLock. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
-// When a waiter gives up, the next waiters of its process, at most sixteen, each move up to the place of the waiter before it. The
-// last of their places leaves the queue. So no waiter of another process gets more waiters ahead of it than before.
+// When a waiter gives up, each of the next waiters of its process, at most sixteen, moves up to the place of the waiter before it.
+// The last of these places is removed from the queue. So no waiter of another process gets more waiters ahead of it than before.
 //
 // A waiter whose process has died blocks the others for at most Options.Lease while another Holdfast process uses the lock.
 // Redisson's own dead waiters stay for its fairLockWaitTimeout.

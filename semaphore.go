@@ -12,13 +12,13 @@ import (
 // Semaphore is a handle to the semaphore with one name: a number of permits without owners. Release what you acquire: the permits
 // of a process that crashes are never returned (those of a PermitSemaphore are). Safe for concurrent use.
 //
-// The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process, and processes take
-// turns. A waiter for several permits is not starved by waiters for fewer. After 100 ms at the head of its process's queue it
+// The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process; among processes there is no
+// order. A waiter for several permits is not starved by waiters for fewer. After 100 ms at the head of its process's queue it
 // reserves the permits that become free, for at most half of the time. Meanwhile others are not served, and TryAcquire may fail
 // although permits are available. Redisson's waiters ignore reservations.
 //
-// Every operation counts exactly once, even if requests or replies are lost. The error matches ErrForeignKey when the key does not
-// hold a count, and ErrInvalid for a number out of range. It wraps the cause when Redis does not answer for Options.Lease/3
+// Every operation counts exactly once, even if requests or replies are lost. Its error matches ErrForeignKey when the key does not
+// hold a count, and ErrInvalid for a number out of range. The error wraps the cause when Redis does not answer for Options.Lease/3
 // (at least 1 s, at most 10 s).
 //
 // A failover of Redis may lose the last operations, because replication is asynchronous. There are then too few or too many permits
@@ -60,8 +60,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, try bool) error {
 // Release returns n permits, 1 to 2^31-1, and wakes the waiters. With n = 0 it does nothing. It does not check whether the permits
 // were acquired, and creates a semaphore that does not exist.
 //
-// Release works even if ctx has ended: it then waits up to 500 ms. The runtime retries for 30 s until Redis confirms, even after
-// Release has returned an error that wraps ctx's, so do not release again. An Unconfirmed event reports when the runtime gave up.
+// Release works even if ctx has ended: it then waits up to 500 ms. The runtime retries for up to 30 s until Redis confirms, even after
+// Release has returned an error that wraps ctx's, so do not release again. If the runtime gives up, it reports an Unconfirmed event.
 func (s *Semaphore) Release(ctx context.Context, n int) error {
 	if n == 0 {
 		return s.bad(scripts.SemaphoreRelease)

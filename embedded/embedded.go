@@ -66,9 +66,9 @@ func (s *Server) Close() error {
 	return s.err
 }
 
-// close closes the listener, which closes the connections, and the server at the same time, because each may have to wait for the other. A command
-// that publishes to a subscriber that does not read blocks until the listener closes the connection, and holds the mutex that redis.Close needs. A
-// command that waits, such as BLPOP, ends only when redis.Close cancels it, and listener.Close waits for that command.
+// close closes the listener and the server at the same time, because each may have to wait for the other. The listener closes the connections. A
+// command that publishes to a subscriber that does not read blocks until the listener closes the connection, and holds the mutex that redis.Close
+// needs. A command that waits, such as BLPOP, ends only when redis.Close cancels it, and listener.Close waits for that command.
 func (s *Server) close() {
 	if err := s.client.Close(); err != nil {
 		s.err = fmt.Errorf("embedded: close the client: %w", err)

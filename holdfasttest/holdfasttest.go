@@ -137,7 +137,8 @@ func (s *Server) HeldElsewhere(name string) (free func()) {
 const elsewhereWait = 10 * time.Second
 
 // Lose deletes the key with this name, as an eviction or an operator would. The lock is then free in Redis at once. Its holder learns of the loss at
-// the next renewal, within a third of the lease; the holder of a fixed lease does not learn of it. With Options.NameMapper, name is the mapped name.
+// the next renewal, within a third of the lease. The holder of a fixed lease may learn of it only when it releases the lock or the lease ends. With
+// Options.NameMapper, name is the mapped name.
 func (s *Server) Lose(name string) {
 	s.t.Helper()
 	s.redis.Del(name)

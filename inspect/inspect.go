@@ -50,7 +50,7 @@ type Process struct {
 // ListOptions selects what List returns. The zero value selects everything.
 type ListOptions struct {
 	Pattern   string // of the key, as in the command KEYS; default "*"
-	Contended bool   // only names that somebody listens for; the cost then depends on their number, not on that of all keys
+	Contended bool   // only names with Waiting above 0; the cost then depends on their number, not on that of all keys
 	Batch     int    // keys per SCAN and per pipeline; default 200, at most 1000
 }
 

@@ -47,7 +47,7 @@ type object struct {
 	permits   *redis.ZSliceCmd // the first page
 }
 
-// look looks at names, which differ.
+// look looks at names. None of them may occur twice.
 func (l *looker) look(ctx context.Context, names []string) ([]*object, error) {
 	objects := make([]*object, len(names))
 	for i, name := range names {

@@ -96,8 +96,8 @@ func ifSharded(err error) error {
 	return err
 }
 
-// eachMaster calls f for each server that has keys, one after the other, because a subscription may be at any of them. It skips servers that do not
-// answer, as long as one answers; the subscriptions there are then not counted.
+// eachMaster calls f for every server that has keys, because a subscription may be at any of them. The calls are made one after the other. Servers
+// that do not answer are skipped, as long as one answers; their subscriptions are then not counted.
 func eachMaster(ctx context.Context, client redis.UniversalClient, f func(master redis.UniversalClient, clustered bool) error) error {
 	masters, err := mastersOf(ctx, client)
 	if err != nil {

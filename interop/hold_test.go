@@ -97,7 +97,7 @@ func (m *meeting) handOver(t *testing.T, holder, waiter side) time.Duration {
 	return took
 }
 
-// held makes a new party acquire the lock, and returns it.
+// held makes a new party acquire the lock, and returns the party.
 func (m *meeting) held(t *testing.T, s side, lease time.Duration) party {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
@@ -169,7 +169,7 @@ func asleep(t *testing.T, waits ...<-chan grant) {
 	}
 }
 
-// at returns when a wait ended. It fails the test if the wait ended with an error.
+// at returns the time at which a wait ended, and blocks until then. It fails the test if the wait ended with an error.
 func at(t *testing.T, grants <-chan grant) time.Time {
 	t.Helper()
 	g := <-grants

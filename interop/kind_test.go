@@ -72,7 +72,7 @@ func permits(rt *holdfast.Runtime, name string) lock { return rt.PermitSemaphore
 func memberNames(name string) []string { return []string{name + ".1", name + ".2", name + ".3"} }
 
 // decisive returns the members that must be freed by force so that the holder loses the whole lock. Of our multi locks that is one member:
-// when our side has lost it, it releases the others. If the others were freed by force as well, the next holder could lose them.
+// our side then releases the others. If the others were freed by force as well, the next holder could lose them.
 func (k kind) decisive(name string, holder party) []string {
 	all := memberNames(name)
 	_, ours := holder.(*goParty)

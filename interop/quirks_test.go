@@ -21,7 +21,7 @@ func kindOf(name string) kind {
 	panic("no such kind: " + name)
 }
 
-// Redisson grants a read/write lock on the key of an exclusive lock that is held; ours refuses.
+// Redisson grants a read lock on the key of an exclusive lock that is held. Our side refuses read and write locks there.
 func TestRedisson_GrantsForeignKeys(t *testing.T) {
 	atPlaces(t, func(t *testing.T, p *place) {
 		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)

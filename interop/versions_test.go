@@ -22,7 +22,7 @@ import (
 
 var (
 	previous = flag.String("versions.previous", "", "commit of the other version, instead of the one before the last change of a script")
-	length   = flag.Int("versions.rounds", 1000, "how often each side takes each lock")
+	length   = flag.Int("versions.rounds", 1000, "how many rounds each of the three runtimes makes with each lock")
 )
 
 // A fleet may run two versions at the same time. The version before the last change of a script runs in a separate process. It contends

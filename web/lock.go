@@ -28,7 +28,7 @@ type lock struct {
 	past        []spell // spells that have ended, the newest last
 	samples     []sample
 	text        string // the text, in lower case, in which a search looks for words
-	listed      bool   // a list has contained the lock, so lists also show when it is no longer in use; other locks are only read by name
+	listed      bool   // a list has contained it, so its absence from a later list means that it is not in use; other locks are only read by name
 	err         string // why the last look at the lock failed; "": it did not
 }
 

@@ -16,7 +16,7 @@ import (
 
 const (
 	maxLocks   = 20_000           // maximum number of locks in the list
-	maxNames   = 50               // maximum number of open pages of locks for which one look reads the lock by its name
+	maxNames   = 50               // maximum number of locks that one look reads by name, because their pages are open
 	forgetting = 10 * time.Second // everything is forgotten this long after the last look
 	remembered = 10 * time.Minute // a lock that is not in the list is forgotten this long after it was last read
 	batch      = 500              // keys per SCAN and per pipeline

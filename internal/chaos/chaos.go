@@ -27,7 +27,7 @@ type Target struct {
 	Link   *faultproxy.Proxy
 	Server *redistest.Server
 	Redis  redis.UniversalClient // a client of the server, not through Link
-	Most   time.Duration         // the longest time that a fault lasts
+	Most   time.Duration         // the longest time that a fault lasts; Blackhole may last twice as long
 }
 
 // lasts waits for a random time of up to Most.

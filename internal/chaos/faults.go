@@ -28,7 +28,7 @@ var (
 		at.lasts(ctx)
 		at.Link.SwallowReplies(false)
 	}}
-	// Blackhole lets nothing through, for twice as long as other faults last.
+	// Blackhole lets nothing through. It may last for up to twice Target.Most.
 	Blackhole = Fault{"blackhole", 10, func(ctx context.Context, at Target) {
 		at.Link.Blackhole(true)
 		at.lasts(ctx)
@@ -60,7 +60,7 @@ var (
 	KilledClients = Fault{"killed clients", 5, func(ctx context.Context, at Target) {
 		at.Redis.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes")
 	}}
-	// KilledClient breaks one such connection.
+	// KilledClient breaks one random connection, with or without subscriptions, but not its own.
 	KilledClient = Fault{"killed client", 5, func(ctx context.Context, at Target) {
 		if ids := others(at.Redis.ClientList(ctx).Val()); len(ids) > 0 {
 			at.Redis.ClientKillByFilter(ctx, "ID", ids[at.Dice.IntN(len(ids))])

@@ -2,8 +2,8 @@
 // client as an operating system would, without a Close.
 //
 // A test package registers entry functions by name and calls Main first in TestMain (redistest.Main
-// does it). Run starts the same binary again with an environment variable that names the entry; Main
-// sees it there, runs the entry instead of the tests, and exits. Parent and child talk in lines over the
+// does it). Run starts the same binary again, with an environment variable that names the entry. In the
+// child, Main runs that entry instead of the tests, and exits. Parent and child talk in lines over the
 // child's standard input and output.
 //
 // On Linux a child dies with its parent, even when the parent is killed by SIGKILL.
@@ -29,7 +29,7 @@ func Register(name string, entry func()) {
 }
 
 // Main runs the entry function that the environment names and exits with status 0, or returns at once in a
-// process that is not a child. An entry that is not registered exits with status 2.
+// process that is not a child. If no entry has that name, it exits with status 2.
 func Main() {
 	name, child := os.LookupEnv(entryVar)
 	if !child {

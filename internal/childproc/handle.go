@@ -24,7 +24,7 @@ type Handle struct {
 	in      *os.File      // the child's standard input, our end
 	out     *os.File      // the child's standard output, our end
 	lines   *bufio.Reader // over out
-	partial string        // a line read so far, without its end
+	partial string        // the beginning of a line whose end has not arrived
 	log     string        // the file that holds the child's standard error
 }
 

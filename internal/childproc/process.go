@@ -10,7 +10,7 @@ import (
 // stopWait bounds the wait until a process has really stopped.
 const stopWait = 5 * time.Second
 
-// Process is a started child process that dies with this process. Its methods are safe for concurrent use.
+// Process is a started child process. On Linux it dies with this process. Its methods are safe for concurrent use.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -62,7 +62,8 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Stop freezes the process (SIGSTOP) and returns when it is stopped.
+// Stop freezes the process (SIGSTOP). On Linux it returns when every thread is stopped, on other systems when the
+// signal is sent.
 func (p *Process) Stop() error {
 	if err := p.suspend(); err != nil {
 		return fmt.Errorf("childproc: stop process %d: %w", p.PID(), err)

@@ -1,3 +1,3 @@
-// Package conformance tests what Redisson's own tests assert about its locks and no other test of this project covers. CONFORMANCE.md, at the
-// root, lists each of Redisson's tests with the test of ours that shows the same.
+// Package conformance tests the properties that Redisson's own tests assert of its locks, as far as no other test of this project covers them.
+// CONFORMANCE.md, at the root, lists each of Redisson's tests with the test of ours that shows the same.
 package conformance

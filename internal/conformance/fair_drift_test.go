@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// The score of a waiter in a fair lock's queue is the time from which Redisson considers it dead. If scores drift into the future, a waiter that
-// dies blocks all others until then. Neighbours in the queue differ by fairWait.
+// The score of a waiter in a fair lock's queue is the time from which Redisson considers it dead. If scores drift into the future, a waiter that dies
+// blocks all others until then. The scores of neighbours in the queue differ by fairWait.
 const fairWait = 5 * time.Minute
 
 // tolerance covers the time that passes between two readings of the clock.
@@ -107,7 +107,7 @@ func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
 	p := locktest.PlaceOf(t, "fair lock")
 	holder := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
 	var line []*holdfast.Pending
-	for range 4 { // each in its own process: a waiter of the same process would take over the place that is left
+	for range 4 { // each in its own process: a waiter of the same process would take over the place of the one that leaves
 		line = append(line, waiters(t, p, p.Runtime(t, holdfast.Options{}), 1)...)
 	}
 	before := scores(t, p)
@@ -125,8 +125,8 @@ func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
 	takeAndRelease(t, line[3])
 }
 
-// When a waiter leaves, its place goes to the next waiter of its process, and the process gives up its last place instead. The other process's
-// waiters keep their places and are served in that order.
+// When a waiter leaves, its place goes to the next waiter of its process, and the process gives up its last place instead. The waiters of the other
+// process keep their places. The places that are left are served in order.
 func TestFairDrift_ProcessLeavesItsLastPlace(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")

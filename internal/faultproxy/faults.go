@@ -74,8 +74,8 @@ func (p *Proxy) BreakReplies(n int, match ...func(request []byte) bool) { p.orde
 // request on their connections gets the reply to a later one. Requests are counted as for DropReplies.
 func (p *Proxy) SkipReplies(n int, match ...func(request []byte) bool) { p.order(skipped, n, match) }
 
-// RepeatReplies passes the replies to the next n requests that match twice, the second time right before
-// the next reply: from then on each request on their connections gets the reply to an earlier one. Requests
+// RepeatReplies passes two copies of each reply to the next n requests that match, the second one right before
+// the next reply. From then on each request on their connections gets the reply to an earlier one. Requests
 // are counted as for DropReplies.
 func (p *Proxy) RepeatReplies(n int, match ...func(request []byte) bool) { p.order(repeated, n, match) }
 
@@ -96,9 +96,9 @@ func (p *Proxy) SwallowReplies(on bool) {
 	}
 }
 
-// Blackhole accepts connections and forwards nothing in either direction. As after a partition, everything
-// sent meanwhile is delivered when it is switched off, even if the sender has closed its connection since.
-// A Cut before that discards it.
+// Blackhole accepts connections and forwards nothing in either direction. As after a partition, data
+// sent meanwhile is delivered when the fault is switched off, even if the sender has closed its connection
+// since. A Cut before that discards the data.
 func (p *Proxy) Blackhole(on bool) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()

@@ -3,7 +3,8 @@
 // broken or refused connections.
 //
 // The proxy knows where each request and reply begins and ends (RESP2 and RESP3), so a fault hits whole
-// ones: with DropReplies a request has certainly been executed and its reply certainly not been seen.
+// requests and replies: after DropReplies, the request was certainly executed, and the client has certainly
+// not seen the reply.
 package faultproxy
 
 import (

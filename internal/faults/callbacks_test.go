@@ -44,7 +44,7 @@ func harmless(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	locktest.Release(t, kept)
 }
 
-// A Logger may do whatever OnEvent may do: the same goroutine calls it, and not an actor.
+// A Logger may do whatever OnEvent may do, because the goroutine that calls OnEvent also calls the Logger. No actor calls it.
 func TestFault_LoggerHarmsNobody(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(b *blocker) func(){
@@ -63,7 +63,7 @@ func TestFault_LoggerHarmsNobody(t *testing.T) {
 	}
 }
 
-// t.FailNow or runtime.Goexit in OnEvent ends the goroutine that calls OnEvent.
+// t.FailNow or runtime.Goexit in OnEvent ends the goroutine that calls OnEvent. Later events are still delivered.
 func TestFault_OnEventMayEndItsGoroutine(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")
@@ -128,7 +128,7 @@ func TestFault_CloseWithinOnEvent(t *testing.T) {
 	assert.False(t, p.Exists(t))
 }
 
-// Close returns only after a slow OnEvent has received all events. OnEvent receives none of them before Close has begun.
+// Close returns only after a slow OnEvent has handled all events. Here OnEvent handles none of them before Close has begun.
 func TestFault_CloseWaitsForSlowCallbacks(t *testing.T) {
 	t.Parallel()
 	p, closing := locktest.PlaceOf(t, "lock"), make(chan struct{})

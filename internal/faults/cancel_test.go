@@ -64,8 +64,8 @@ var grants = map[string]toGrant{
 	},
 }
 
-// releaseTo makes the holder release to the waiter. The release begins a little after the earliest cancel, because a hand-off is faster than a
-// cancel.
+// releaseTo releases the holder's lease, which grants the lock to the waiter unless its acquire is cancelled first. The release begins a little after
+// the earliest cancel, because a hand-off is faster than a cancel.
 func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, begin func()) (*holdfast.Lease, error) {
 	begin()
 	released := make(chan error)
@@ -75,7 +75,7 @@ func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, b
 	return lease, err
 }
 
-// race lets cancels race with grants of one way.
+// race lets cancels race with grants that are made in one of these ways.
 type race struct {
 	wire
 	try                toGrant

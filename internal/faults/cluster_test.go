@@ -232,7 +232,7 @@ func scriptsOf(t *testing.T, cluster *redistest.Cluster) (n int64) {
 	return n
 }
 
-// TestFault_SilentMasterDelaysNobodyElse stops one master of a cluster. Calls for locks on the other masters take no longer than before.
+// TestFault_SilentMasterDelaysNobodyElse stops one master of a cluster. Calls for locks on the other masters take at most twice as long as before.
 func TestFault_SilentMasterDelaysNobodyElse(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0, time.Minute)
 	rt := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{})

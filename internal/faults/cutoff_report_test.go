@@ -84,7 +84,7 @@ func (c *cutOff) check(t *testing.T, pauses gaps, report *cutReport) {
 	})
 }
 
-// doneOr returns when Done was closed, as seen by the observer. If the observer has not seen it, doneOr waits for it.
+// doneOr returns the time at which the observer saw that Done was closed. If the observer has not seen it, doneOr waits until Done is closed.
 func (c *cutOff) doneOr(t *testing.T) time.Time {
 	if !c.doneAt.IsZero() {
 		return c.doneAt

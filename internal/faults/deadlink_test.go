@@ -54,7 +54,7 @@ func showDeadConnections(t *testing.T, name string) {
 	}
 	for i := range places {
 		lease, err := waiting[i].Lease()
-		if !assert.NoError(t, err, "patience lasts for 10 s") {
+		if !assert.NoError(t, err, "an acquire gives up only after 10 s without an answer") {
 			return
 		}
 		locktest.Release(t, lease)
@@ -68,8 +68,8 @@ func showDeadConnections(t *testing.T, name string) {
 }
 
 // Connections die silently under a short lease. Calls stop waiting for their answers before the client's ReadTimeout ends their connections, so
-// nobody waits for that timeout. New connections work again only when as many calls hang as may hang. From then on, releases and acquires are
-// executed soon.
+// nobody waits for that timeout. New connections work again only when the runtime has as many hanging calls as it allows. From then on, releases and
+// acquires are executed soon.
 func TestFault_DeadConnectionsAndAShortLease(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "no timeouts", "a minute"} {

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A master of a cluster that has lost its scripts, for example after a failover, gets those of an election while another master is silent.
+// A master of a cluster that has lost its scripts, for example after a failover, gets the scripts of an election again, even while another master is
+// silent.
 func TestFault_ElectionBesideASilentMaster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, locktest.Patience)
@@ -32,7 +33,7 @@ func TestFault_ElectionBesideASilentMaster(t *testing.T) {
 	}))
 }
 
-// A hook of the client that panics does not end the process of a candidate.
+// If a hook of the client panics, an election's call to Redis returns an error, and the process keeps running.
 func TestFault_ElectionAndAHookThatPanics(t *testing.T) {
 	t.Parallel()
 	client := locktest.NewClient(t, redistest.Start(t).Addr())

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// permitGrace is how long after its lease a permit expires in Redisson's format.
+// permitGrace is the time from the end of a permit's lease to the permit's expiry in Redis.
 const permitGrace = 10 * time.Second
 
 // TestFault_FailoverForgetsARelease fails over to a replica that did not get the last releases. A lock becomes free when its lease expires, a

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_SilentMasterIsReplaced makes a master of a cluster fall silent, so that calls to it hang, until a replica has taken its place. The
-// replica confirms the releases made then, long before the old master's connections are given up.
+// TestFault_SilentMasterIsReplaced makes a master of a cluster fall silent, so that calls to it hang. When a replica has taken its place, leases are
+// released. The replica confirms these releases long before the connections to the old master are given up.
 func TestFault_SilentMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	for range locktest.Scaled(3, 1) {

@@ -19,7 +19,7 @@ const (
 	spinnerMax = 2 * time.Second // the longest time that a spinner may try in vain
 )
 
-// TestFault_ProcessesGetTheirShares runs eight processes with eight goroutines each, which want one lock all the time. Mostly there is a ninth
+// TestFault_ProcessesGetTheirShares runs eight processes with eight goroutines each, which want one lock all the time. In most cases there is a ninth
 // process, which only tries now and then, by a runtime's TryAcquire or by a bare script. No process gets more than twice as many turns as another,
 // and the ninth gets its share.
 func TestFault_ProcessesGetTheirShares(t *testing.T) {

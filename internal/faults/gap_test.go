@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// TestFault_ReleaseInAGapIsHeard has a process try for a lock in vain and then wait for it, while the process leaves the lock free for others: in a
-// gap, which begins when a process releases a lock that it has held for a second, and lasts for 25 ms. Another process takes and releases the lock
-// within the gap. That release wakes the waiter.
+// TestFault_ReleaseInAGapIsHeard is about gaps: after a process has released a lock that it held for a second, it leaves the lock free for others for
+// 25 ms. Within such a gap, another process takes the lock. The first process tries for the lock in vain, and then waits for it. The other's release,
+// also within the gap, wakes the waiter.
 func TestFault_ReleaseInAGapIsHeard(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {

@@ -66,7 +66,7 @@ func hooked(t *testing.T, server *redistest.Server, hook redis.Hook, lease time.
 	return locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
 }
 
-// A hook may put any prefix before keys. Every kind still excludes others, and waiters are woken unless the hook also renames channels.
+// A hook may put any prefix before keys. Every kind of lock still works, and messages wake waiters unless the hook also renames channels.
 func TestFault_HooksThatRenameKeys(t *testing.T) {
 	t.Parallel()
 	for name, hook := range map[string]renaming{"every key": everyKey, "keys only": keysOnly} {
@@ -118,7 +118,8 @@ func oneAtATime(t *testing.T, one, other *holdfast.Lock, woken bool) {
 	}
 }
 
-// wantedUnderAPrefix lets a lock linger that another process wants, under the key that the server knows. If no message arrives, that process polls.
+// wantedUnderAPrefix lets a lock linger until another process wants it. The demand names the lock's key as the server knows it, with the prefix. If
+// no message arrives, that process polls.
 func wantedUnderAPrefix(t *testing.T, server *redistest.Server, hook redis.Hook, other *holdfast.Lock) {
 	client := locktest.NewClient(t, server.Addr())
 	client.AddHook(hook)
@@ -252,7 +253,8 @@ func (l *leaving) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// A hook may end its goroutine: that of the caller, or a worker. Locks stay usable, and what is granted to an ended goroutine is given back.
+// A hook may end the goroutine on which it runs: a caller's or a worker's. Locks stay usable, and what is granted to an ended goroutine is given
+// back.
 func TestFault_HookThatEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	var hook leaving

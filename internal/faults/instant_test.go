@@ -39,8 +39,8 @@ func TestFault_CancelAtEachInstantAroundTheGrant(t *testing.T) {
 	}
 }
 
-// A goroutine that sends its own call cannot leave Redis when its context is cancelled. If Redis is silent, it returns half a second after it has
-// sent the call. A context that ends by its deadline is never late, nor is one that is cancelled later in the outage.
+// A goroutine that sends its own call cannot stop waiting for Redis at once when its context is cancelled. If Redis is silent, it returns half a
+// second after it has sent the call. With a deadline it is never late, nor is it after a cancel later in the outage.
 func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	const quick = 100 * time.Millisecond
@@ -80,7 +80,7 @@ func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 	}
 }
 
-// WithWait is kept while Redis is silent. A new runtime leaves its first call to a worker, so that a cancel is on time.
+// While Redis is silent, an acquire still ends after WithWait. A new runtime leaves its first call to a worker, so a cancelled acquire ends at once.
 func TestFault_WaitWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -51,7 +51,7 @@ func TestFault_GrantAfterItsLease(t *testing.T) {
 	})
 }
 
-// Once the link works again, each waiter gets a grant with its whole lease left.
+// Once the link works again, the waiter gets a new grant, whose lease begins after that.
 func TestFault_GrantAfterLateOnes(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -110,7 +110,7 @@ func loseExtend(t *testing.T, w *wire) {
 	w.assertNext(t, w.wait(t))
 }
 
-// loseInspect loses the reply to an Inspect. It is not repeated: it returns an error and changes nothing.
+// loseInspect loses the reply to an Inspect. The Inspect is not repeated. It returns an error, and changes nothing.
 func loseInspect(t *testing.T, w *wire) {
 	lease := locktest.Acquire(t, w.lock())
 	w.proxy.DropReplies(1, w.mine())
@@ -136,7 +136,7 @@ func loseForceRelease(t *testing.T, w *wire) {
 	w.assertNext(t, waiter)
 }
 
-// The first reply to each renewal is lost. The lease continues, and has been renewed once.
+// The first reply to each renewal is lost. The lease is renewed all the same, and its holder still holds the lock once.
 func TestFault_FirstReplyOfARenewalLost(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

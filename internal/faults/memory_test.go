@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A server without memory refuses new locks, cleanly. Held locks are renewed and can be released.
+// A server without memory refuses new locks, and nothing is left of them in Redis. Held locks are renewed and can be released.
 func TestFault_ServerOutOfMemory(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// panicOn makes an actor panic while it handles a message of this type, the first n times.
+// panicOn makes an actor panic when it handles a message of type M. The actor panics at most the given number of times.
 func panicOn[M any](times int32) func(actor.Context) {
 	var left atomic.Int32
 	left.Store(times)
@@ -26,8 +26,8 @@ func panicOn[M any](times int32) func(actor.Context) {
 	}
 }
 
-// An actor that panics on its grant is restarted by protoactor, under the same PID. It has not terminated, so it keeps the lock. The actor itself
-// must keep the serial, and can: the instance that failed receives Restarting.
+// An actor that panics on its grant is restarted by protoactor, under the same PID. It has not terminated, so it keeps the lock. It must store the
+// lease's serial itself, for which it has a chance: the instance that failed receives Restarting.
 func TestFault_RequesterPanicsOverItsGrantAndIsRestarted(t *testing.T) {
 	t.Parallel()
 	eachSort(t, func(t *testing.T, p *locktest.Place) {

@@ -172,7 +172,7 @@ func TestFault_RequesterEndsWhileItWaits(t *testing.T) {
 	})
 }
 
-// The grant is in Redis, the runtime does not know it, and the actor that asked for it has ended.
+// Redis has granted the lock, but the reply has not reached the runtime when the requester ends.
 func TestFault_RequesterEndsBeforeTheReplyArrives(t *testing.T) {
 	t.Parallel()
 	eachEnding(t, func(t *testing.T, p *locktest.Place, l *link) {

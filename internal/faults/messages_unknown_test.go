@@ -79,7 +79,8 @@ func TestFault_UnknownMessagesAreReported(t *testing.T) {
 	})
 }
 
-// Any actor that has the PID of a lock may try to stop the lock's actor. Nothing happens: the stop would end all locks that share the actor.
+// Any actor that has the PID of a lock may try to stop the lock's actor. The runtime ignores and reports that, because a stop would end all locks
+// that share the actor.
 func TestFault_LocksCannotBeStopped(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -22,8 +22,8 @@ import (
 )
 
 // TestFault_MasterBehindAName points the name of the master at another server, of which the old master becomes a replica. The connections for
-// messages still work, and would stay at the old server. The new master would not count these subscribers, so a releaser would conclude that
-// there are no waiters.
+// messages still lead to the old server, and work. The runtimes must move them: the new master does not count subscribers at its replica, so a
+// releaser would conclude that there are no waiters.
 func TestFault_MasterBehindAName(t *testing.T) {
 	t.Parallel()
 	old := redistest.Start(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Many callers want random subsets of a few locks on two servers, while the links between break in every possible way. There are never two valid
+// Many callers want random subsets of a few locks on two servers, while the links to them break in every possible way. There are never two valid
 // holders of one name, no caller is stuck, and no key is left.
 func TestFault_MultiLocksOverBrokenLinks(t *testing.T) {
 	t.Parallel()
@@ -147,8 +147,8 @@ func total(wins []atomic.Int64) (sum int64) {
 	return sum
 }
 
-// disturb breaks one random link after another until d has passed. A link is broken for about two thirds of that time. When disturb returns, all
-// links work.
+// disturb breaks one random link after another until d has passed. One of the links is broken for about two thirds of that time. When disturb
+// returns, all links work.
 func (c *crossing) disturb(t *testing.T, d, lease time.Duration) {
 	seed := rand.Uint64()
 	t.Logf("seed of the faults: %d", seed)

@@ -171,11 +171,11 @@ func (s *rush) pass(t *testing.T, begin, end func()) {
 	}
 }
 
-// nextRenewal returns when the watchdog will renew a lease, or a tenth of a second earlier.
+// nextRenewal returns the time at which the watchdog will renew a lease, or a time up to a tenth of a second before that.
 func nextRenewal(lease *holdfast.Lease) time.Time { return lease.ExpiresAt().Add(-outageLease * 2 / 3) }
 
-// awaitRenewal waits until the given time before most of the leases are due for renewal. A busy machine may have to wait for the renewal after the
-// next.
+// awaitRenewal waits until most of the leases are due for renewal in the given time, and no sooner. A busy machine may miss that moment, and then
+// waits for the renewal after the next.
 func (s *rush) awaitRenewal(before time.Duration) {
 	for {
 		next := make([]time.Time, len(s.leases))

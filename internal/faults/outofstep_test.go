@@ -63,7 +63,7 @@ type outOfStep struct {
 	served atomic.Int64 // how often a visitor was served
 }
 
-// newOutOfStep returns a link whose client gives up a missing reply soon, but not before a busy machine may have replied.
+// newOutOfStep returns a link whose client waits only briefly for a missing reply, but long enough for a busy machine to reply.
 func newOutOfStep(t *testing.T, p *locktest.Place) *outOfStep {
 	proxy := faultproxy.New(t, p.Addr)
 	client := locktest.ClientWith(t, &redis.Options{Addr: proxy.Addr(), ReadTimeout: 100*time.Millisecond + locktest.Slack()})

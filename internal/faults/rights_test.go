@@ -25,8 +25,8 @@ func recommendedRights(t *testing.T) []string {
 	return strings.Fields(string(block[1]))
 }
 
-// A user lacks one of the rights, each in turn. Every operation works, or returns an error that names the lock. No key without an expiry is left,
-// although Redis does not roll scripts back.
+// Users lack one right each, and each recommended right is missing once. Every operation works, or returns an error that names the lock. No key
+// without an expiry is left, although Redis does not roll scripts back.
 func TestFault_MissingRight(t *testing.T) {
 	t.Parallel()
 	places := locktest.OnOneServer(t)

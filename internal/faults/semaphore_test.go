@@ -390,7 +390,7 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 	for range 4 {
 		select {
 		case err := <-results:
-			_, silent := errors.AsType[net.Error](err) // a call that its caller has sent is given up after half a second, maybe just before
+			_, silent := errors.AsType[net.Error](err) // a caller that has sent its own call gives it up after half a second, maybe just before Close
 			assert.True(t, silent || errors.Is(err, holdfast.ErrClosed), "%v", err)
 		case <-time.After(locktest.Patience):
 			require.Fail(t, "nobody answers")

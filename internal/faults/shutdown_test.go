@@ -23,7 +23,7 @@ type shuttingDown struct {
 	err  error
 }
 
-// waitedFor is a context that closes its channel waits when somebody begins to wait for the context's end.
+// waitedFor is a context that closes the channel in its field waits as soon as somebody begins to wait for the context's end.
 type waitedFor struct {
 	context.Context
 	waits chan struct{}
@@ -413,7 +413,7 @@ func TestShutdown_OverAnOutage(t *testing.T) {
 	})
 }
 
-// With locks of the user's actors: waiters are refused, holders continue, and the runtime ends with the last holder.
+// The same holds for the user's actors: waiters are refused, holders continue, and the runtime ends with the last holder.
 func TestShutdown_TellsActors(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

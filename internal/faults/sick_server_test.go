@@ -132,7 +132,7 @@ var sickCalls = []sickCall{
 	{"force-release", false, func(l *holdfast.Lock) error { _, err := l.ForceRelease(context.Background()); return err }},
 }
 
-// taken returns the error of an acquire. If the acquire was granted, it releases the lease and returns the error of that.
+// taken returns the error of an acquire. If the acquire was granted, it releases the lease and returns the error of the release.
 func taken(lease *holdfast.Lease, err error) error {
 	if lease != nil {
 		return lease.Release(context.Background())
@@ -148,7 +148,7 @@ func callSick(t *testing.T, lock *holdfast.Lock, s sickness, c sickCall) {
 		err = c.call(lock)
 		assert.Less(t, time.Since(start), sickWait, c.op)
 		if err == nil || s.typed(err) && !succeeds || !isTimeout(err) {
-			break // a timeout means that the machine is too busy for the server to answer: call again
+			break // any other timeout means that the machine is too busy for the server to answer: call again
 		}
 	}
 	switch {

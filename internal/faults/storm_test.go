@@ -89,7 +89,8 @@ func acquireAndRelease(rt *holdfast.Runtime, prefix string, stop chan struct{}, 
 	}
 }
 
-// watchRenewals polls the keys' TTLs for two leases and a half. Renewals are due after a third of the lease; it returns how late each one was, or 0.
+// watchRenewals polls the keys' TTLs for two leases and a half. Renewals are due after a third of the lease. For each one, watchRenewals returns how
+// late it was; 0 means that it was in time.
 func watchRenewals(t *testing.T, client *redis.Client, names []string, lease time.Duration) (late []time.Duration) {
 	lowest := make([]time.Duration, len(names))
 	for i := range lowest {

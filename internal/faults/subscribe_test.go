@@ -103,7 +103,7 @@ func showWoken(t *testing.T, p *locktest.Place, holder, waiter *holdfast.Runtime
 }
 
 // TestFault_RefusedChannel has a process wait for several locks, of which one has a channel that its user may not subscribe to. The other channels
-// are subscribed to again after a reconnection, and an event names the refused one. When the user gets the right, it too is subscribed to.
+// are subscribed to again after a reconnection, and an event names the refused one. When the user gets the right, that channel is subscribed to, too.
 func TestFault_RefusedChannel(t *testing.T) {
 	t.Parallel()
 	p := locktest.OwnPlaceOf(t, "lock")

@@ -62,7 +62,7 @@ func cancelledAsync(lock *holdfast.Lock) (*holdfast.Lease, error) {
 	return pending.Lease()
 }
 
-// waits are those of eight goroutines.
+// waits has what eight goroutines wait for, and how their waits ended.
 type waits struct {
 	rt             *holdfast.Runtime
 	places         []*locktest.Place // what the goroutines wait for

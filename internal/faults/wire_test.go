@@ -60,7 +60,7 @@ func (w *wire) assertHeldBy(t *testing.T, lease *holdfast.Lease) {
 	assert.Equal(t, map[string]string{lease.ID(): "1"}, w.Fields(t))
 }
 
-// assertNext asserts that the waiter is the next holder, and the only one, and that the lock is free when it has released it.
+// assertNext asserts that the waiter is the next holder, and the only one, and that the lock is free after its release.
 func (w *wire) assertNext(t *testing.T, waiter *holdfast.Pending) {
 	t.Helper()
 	w.assertTakesOver(t, waiter)

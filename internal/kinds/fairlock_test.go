@@ -148,7 +148,7 @@ func watchFairness(t *testing.T, addr, name string) func() (queued, granted []st
 	}
 }
 
-// A newcomer behind a hundred dead waiters waits for at most two of their leases, not for a hundred, while another runtime lives.
+// A newcomer behind a hundred dead waiters waits for at most two of their leases, not for a hundred.
 func TestFairLock_DeadWaitersAreDropped(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(time.Second)
@@ -221,8 +221,8 @@ func TestFairLock_SkewedPeer(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// A failover may bring back the place of a waiter that was granted the lock or has left, while its process lives. Such a place blocks no
-// other waiter.
+// A failover may bring back the place of a waiter that was granted the lock or has left. Such a place blocks no other waiter, even while its process
+// is alive.
 func TestFairLock_PlaceThatCameBackIsLeft(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// latch returns the place's latch, set to count, in a new runtime.
+// latch sets the place's latch to the given count, in a new runtime, and returns it.
 func latch(t *testing.T, p *locktest.Place, count int) *holdfast.CountDownLatch {
 	t.Helper()
 	l := p.Runtime(t, holdfast.Options{}).CountDownLatch(p.Name)

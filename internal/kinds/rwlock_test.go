@@ -360,7 +360,7 @@ func TestRWLock_ForeignKeysOfTheReadHalf(t *testing.T) {
 	}
 }
 
-// The keys of a lock belong together even if its name contains colons or braces.
+// All keys of a lock have the same hash tag, even if its name contains colons or braces.
 func TestRWLock_NamesWithColonsAndBraces(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		rt := p.Runtime(t, holdfast.Options{})

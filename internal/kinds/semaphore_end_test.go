@@ -34,8 +34,8 @@ func TestSemaphore_ContextThatHasEnded(t *testing.T) {
 	})
 }
 
-// inTimeOrLater checks the error of a release whose context has ended. A release has half a second. On a busy machine that may be too short:
-// the release then returns an error, and continues in the background.
+// inTimeOrLater checks the error of a release whose context has ended. Such a release has half a second to be confirmed. If a busy machine needs
+// longer, the release returns an error, and continues in the background.
 func inTimeOrLater(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -54,7 +54,7 @@ func acquired(t *testing.T, s *holdfast.Semaphore, n int) {
 	require.NoError(t, s.Acquire(ctx, n))
 }
 
-// later acquires in the background.
+// later acquires n permits in the background.
 func later(ctx context.Context, s *holdfast.Semaphore, n int) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- s.Acquire(ctx, n) }()
@@ -186,7 +186,7 @@ func everySemaphoreError(ctx context.Context, s *holdfast.Semaphore, n int) []er
 	return []error{set, s.Acquire(ctx, n), s.TryAcquire(ctx, n), s.Release(ctx, n), s.AddPermits(ctx, n), drained, read, deleted}
 }
 
-// One permit is a mutual exclusion, across goroutines and processes.
+// A semaphore with one permit is a mutex, across goroutines and processes.
 func TestSemaphore_OnePermitExcludes(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -218,7 +218,7 @@ func TestSemaphore_OnePermitExcludes(t *testing.T) {
 	})
 }
 
-// Some acquires want one permit, others want all permits of a large number. Every acquire succeeds.
+// There are math.MaxInt32 permits. Some acquires want one of them, others want all. Every acquire succeeds.
 func TestSemaphore_OneOrAll(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

@@ -153,7 +153,8 @@ func TestSemaphore_InOrderOfArrival(t *testing.T) {
 	})
 }
 
-// announced is a context that closes asked when a caller first waits for it: the request has been sent then.
+// announced is a context that closes the channel in its field asked when a caller first waits for the context. By then the caller has sent its
+// request.
 type announced struct {
 	context.Context
 	once  sync.Once

@@ -190,7 +190,8 @@ func TestWire_PermitsContendWithRedisson(t *testing.T) {
 	assert.Zero(t, p.Redis.Exists(t.Context(), redissonpeer.PermitsKey(p.Name)).Val())
 }
 
-// A waiter on one side is woken by the other side's message when a permit is released, by its lease or by its ID.
+// The message of a release wakes a waiter: ours when Redisson releases its permit or we release that permit by its ID, and Redisson's when we release
+// our lease.
 func TestWire_PermitsWakeByMessage(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

@@ -90,7 +90,8 @@ func (f *facts) writes(name string) (wrong []string) {
 	return wrong
 }
 
-// overlaps checks that no two leases that exclude each other are valid at once, and no more leases than there are permits (A3).
+// overlaps checks that no two leases that exclude each other are valid at once, and that at most as many leases are valid at once as there
+// are permits (A3).
 func (f *facts) overlaps(k Kind, terms []*term) []string {
 	var alone, shared locktest.Spans
 	for _, t := range terms {

@@ -138,7 +138,8 @@ func cut(k Kind, ops []porcupine.Operation) (pieces []piece) {
 		case doRelease:
 			delete(out, op.Lease)
 			if !k.Unforced {
-				busyUntil = max(busyUntil, int64(op.Return+op.Length/4)) // the grant may linger for as long as Options.Linger can be, and be released by force
+				// Options.Linger may keep the grant for a quarter of its lease, and a forced release may hit it meanwhile.
+				busyUntil = max(busyUntil, int64(op.Return+op.Length/4))
 			}
 		}
 	}

@@ -26,13 +26,13 @@
 // # What a model cannot know
 //
 // An acquire that was given up may have taken the lock for a while, and a lost lease may still be in Redis. Nobody holds such a grant, but it
-// keeps others out. It excuses refusals for as long as it can last, and nothing else. After a forced release, the former holders may still
-// see valid leases, for a lease at most; the model knows which leases these are.
+// keeps others out. The check excuses refusals for as long as the grant can last, and nothing else. After a forced release, the former
+// holders may still see valid leases, for a lease at most; the model knows which leases these are.
 //
 // # Times
 //
 // All users are in one process, so one monotonic clock measures all instants, and they can be compared. For each operation, the
 // instants before its call and after its return are known. A lease lasts from the instant at which the last successful call was sent
-// until Lease.ExpiresAt: nobody else may be granted the lock before that. How long the server may know a grant follows from the
-// runtime's own rule: no copy of an acquire is executed later than a third of its lease after it was sent.
+// until Lease.ExpiresAt: nobody else may be granted the lock before that. The runtime's own rule limits how long the
+// server may have a grant: no copy of an acquire is executed later than a third of its lease after it was sent.
 package linearize

@@ -65,8 +65,8 @@ func (f *facts) home(grant string) int {
 	return -1
 }
 
-// excused reports whether a refusal says nothing about the holder: others of its process were acquiring or releasing the lock, it names nobody,
-// or it names a grant that Redis may have although nobody holds it.
+// excused reports whether a refusal says nothing about the holder: other users of the same runtime were acquiring or releasing the lock, or the
+// refusal names no holder, or it names a grant that Redis may have although nobody holds it.
 func (f *facts) excused(k Kind, op *Op) bool {
 	if f.crowded(op) || k.Permits == 0 && op.Holder == "" {
 		return true
@@ -95,8 +95,8 @@ func (f *facts) crowded(op *Op) bool {
 	})
 }
 
-// anyDoubt reports whether Redis may count a permit as taken although nobody holds it. Redis takes it back ten seconds after its lease. It may
-// also be taken for an acquire in flight, by an earlier attempt whose reply was lost: the lease counts from the last attempt only.
+// anyDoubt reports whether Redis may count a permit as taken although nobody holds it. Redis takes such a permit back ten seconds after its
+// lease. An acquire in flight may also have taken a permit, by an earlier attempt whose reply was lost: its lease counts from the last attempt only.
 func (f *facts) anyDoubt(op *Op) bool {
 	return slices.ContainsFunc(f.ops[op.Name], func(other *Op) bool {
 		until := time.Duration(-1)

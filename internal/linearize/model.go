@@ -10,7 +10,7 @@ import (
 
 // The changes of a queue that the observer sees. They are checked like operations, but no user requests them.
 const (
-	doEnter = "enter" // grants have joined the queue's end; one operation, because their order is known and no later grant is granted meanwhile
+	doEnter = "enter" // grants have joined the queue's end: one operation, as their order is known and no later one gets the lock meanwhile
 	doLeave = "leave" // Grant has left the queue without being granted the lock
 )
 
@@ -18,7 +18,7 @@ const (
 // see facts. A state is never changed, only replaced.
 type state struct {
 	holds   []holding // sorted
-	left    holding   // the newest one whose user has released it: its runtime may let the grant linger, and hand it on later
+	left    holding   // the last one that its user has released: the runtime may let its grant linger, and hand it on later
 	deposed []deposed
 	token   int64 // the largest so far
 	queue   []string
@@ -31,10 +31,10 @@ type holding struct {
 	token              int64
 	until              time.Duration // nobody else may be granted the lock before then
 	length             time.Duration
-	doubtful           bool // it may have been released by force, so until no longer holds
+	doubtful           bool // it may have been released by force, so others may be granted the lock before `until`
 }
 
-// deposed is a grant that was released by force. Its holder may not know that before `told`.
+// deposed is a grant that was released by force. Its holder knows that at `told` at the latest.
 type deposed struct {
 	grant string
 	told  time.Duration
@@ -87,8 +87,7 @@ func (s *state) step(k Kind, op *Op) bool {
 	return false
 }
 
-// grants applies a grant. The owner must have the grant already; or nobody else may have the lock, the token must grow and the queue's order
-// must be kept.
+// grants applies a grant. Either the owner has the grant already, or nobody else has the lock, the token grows, and the queue's order is kept.
 func (s *state) grants(k Kind, op *Op) bool {
 	if i := s.find(op); i >= 0 {
 		h := &s.change()[i]
@@ -146,8 +145,8 @@ func (s *state) isNext(grant string) bool {
 	return len(s.queue) == 0
 }
 
-// refuses checks a refusal: the holder that it names must have the lock, or all permits must be taken. Of several readers it names any, perhaps
-// a dead one.
+// refuses checks a refusal: the holder that it names must have the lock, or all permits must be taken. If there are several readers, a refusal
+// names any of them, perhaps a dead one.
 func (s *state) refuses(k Kind, op *Op) bool {
 	if k.Permits > 0 {
 		return len(s.holds) >= k.Permits
@@ -157,7 +156,7 @@ func (s *state) refuses(k Kind, op *Op) bool {
 	})
 }
 
-// isValid applies a look at a valid lease: its owner must hold the lock, and its deadline be at most a lease away. A deposed holder may see its
+// isValid applies a look at a valid lease: its owner must hold the lock, and its deadline must be at most a lease away. A deposed holder may see its
 // lease as valid until it must have learned of its loss.
 func (s *state) isValid(op *Op) bool {
 	if i := s.find(op); i >= 0 {
@@ -199,7 +198,7 @@ func (s *state) ends(k Kind, op *Op) bool {
 	} else if op.Result == isLost && !h.over(op.Return) {
 		return false
 	}
-	if op.Result == isOK && !k.Unforced { // only a forced release asks for it
+	if op.Result == isOK && !k.Unforced { // only forced releases use s.left
 		s.left = s.holds[i]
 	}
 	s.holds = slices.Delete(slices.Clone(s.holds), i, i+1)

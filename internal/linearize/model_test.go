@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each history is a few operations. An operation is written as a verb, the number of the lease, its begin and end in ms, the result, and
-// more. Unless owner= or grant= says otherwise, the owner and the runtime have the lease's number too, and the grant is g and that number.
+// Each history is a few operations. An operation is written as a verb, the number of the lease, its call and return in ms, the result, and
+// optional fields. Unless owner= or grant= says otherwise, the owner and the runtime have the lease's number too, and the grant is g and that number.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -24,7 +24,7 @@ type nemesis struct {
 }
 
 const (
-	spanMost = 140 * time.Millisecond // the longest that a fault lasts, except a long blackhole
+	spanMost = 140 * time.Millisecond // the longest that a fault lasts, except a blackhole
 	calm     = 20 * time.Millisecond  // between two faults, at least
 	longer   = 80 * time.Millisecond  // between two faults, on average
 )

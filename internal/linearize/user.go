@@ -173,7 +173,7 @@ func (u *user) use(ctx context.Context, h *held) {
 	u.look(h)
 }
 
-// keep looks at a lease every few ms, for d or until it sees its end.
+// keep looks at a lease every few ms, for d or until it sees that the lease has ended.
 func (u *user) keep(ctx context.Context, h *held, d time.Duration) {
 	for end := u.now() + d; u.now() < end && ctx.Err() == nil; {
 		u.pause(ctx, u.between(time.Millisecond, 4*time.Millisecond))

@@ -65,8 +65,8 @@ func NewRuntime(t *testing.T, client redis.UniversalClient, options holdfast.Opt
 // Quiet is a logger that says nothing.
 func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// CloseAtEnd closes a runtime when the test ends, and fails the test if Close fails or does not return in time. Close may give up, since a test
-// may have left Redis unreachable.
+// CloseAtEnd closes a runtime when the test ends, and fails the test if Close fails or does not return in time. It is no failure if
+// Close gives up: the test may have left Redis unreachable.
 func CloseAtEnd(t *testing.T, rt *holdfast.Runtime) {
 	atEnd(t, rt, func(rt *holdfast.Runtime) {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)

@@ -137,7 +137,7 @@ func (a Arguments) Word(i int) string {
 
 func (a Arguments) Has(word string) bool { return slices.Contains(a.Words, word) }
 
-// Read reads a line "@instant verb arguments". The verb alarm may omit the instant: then it is the instant at which the alarm is due.
+// Read reads a line "@instant verb arguments". The line "@alarm" stands for an alarm at the instant at which it is due.
 func (p *Player) Read(line string, alarmAt time.Duration) (verb string, a Arguments) {
 	p.Line = line
 	fields := words(line)

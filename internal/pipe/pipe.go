@@ -88,8 +88,8 @@ func (l *Link) Client(server *miniredis.Miniredis) *redis.Client {
 	})
 }
 
-// AwaitEnd returns when a closed client of the link has ended all its goroutines. After connections were refused, go-redis checks only once a
-// second whether it may stop dialing.
+// AwaitEnd waits for as long as a closed client of the link needs to end its goroutines. After connections were refused, go-redis checks only
+// once a second whether it may stop dialing.
 func (l *Link) AwaitEnd() {
 	l.mu.Lock()
 	refused := l.refused

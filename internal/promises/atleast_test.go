@@ -32,8 +32,8 @@ func inBubble(t *testing.T, test func(t *testing.T, server *holdfasttest.Server,
 	}
 }
 
-// A lock that is released before its at-least is over stays taken until then, for everybody. Waiters in any process get it promptly after that,
-// and not before. For its holder the lease is over at the release, without an event.
+// A lock that is released before its at-least is over stays taken until then, for everybody. Waiters in any process get it promptly after that, and
+// not before. For the holder, the lease is over at the release, without an event.
 func TestAtLeast_ReleasedLockStaysTaken(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bounded() {
@@ -145,8 +145,8 @@ func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 		next, err := kind.Lock(one, "orders").Acquire(t.Context(), holdfast.WithAtLeast(time.Minute))
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, time.Since(began), time.Minute)
-		// The release waits until a probe finds Redis again, which takes a second, and until go-redis has dialed, which takes at most half a
-		// second.
+		// The lost grant is released in the background, but only after a probe has found Redis again, which takes a second, and after go-redis has
+		// dialed, which takes at most half a second.
 		assert.Less(t, time.Since(began), time.Minute+1500*time.Millisecond+promptly)
 
 		require.NoError(t, next.Release(t.Context()))

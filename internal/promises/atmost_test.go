@@ -24,7 +24,8 @@ func bounded() (kinds []locktest.Kind) {
 	return kinds
 }
 
-// A lease with an at-most is renewed up to that time, never past it, and is then lost for that reason. The next waiter gets the lock at once.
+// A lease with an at-most is renewed up to that time, never past it. Then it is lost, and the reason is "at most". The next waiter gets the lock at
+// once.
 func TestAtMost_LeaseIsLostThen(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bounded() {
@@ -92,7 +93,7 @@ func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 		}
 
 		held := acquire()
-		<-time.After(85 * time.Second) // by now the key lasts until the at-most, but the watchdog still checks it
+		<-time.After(85 * time.Second) // by now the key's TTL ends with the at-most, but the watchdog still checks the key
 		synctest.Wait()
 		server.Lose("orders")
 		lost := time.Now()

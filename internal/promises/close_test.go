@@ -73,7 +73,7 @@ func showBusyClose(t *testing.T, p *locktest.Place) {
 		assert.Len(t, p.Keys(t), 1, "only the other runtime's key is left")
 		assert.Empty(t, p.Redis.PubSubChannels(t.Context(), "*").Val())
 		assert.Zero(t, client.PoolStats().PubSubStats.Active, "the connection for messages is closed")
-		assert.Equal(t, !p.Kind.Deaf, client.PoolStats().PubSubStats.Created > 0, "and there was one")
+		assert.Equal(t, !p.Kind.Deaf, client.PoolStats().PubSubStats.Created > 0, "there was one, unless waiters do not subscribe")
 		_, err := p.Lock(rt).Acquire(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
 		assert.NoError(t, rt.Close(t.Context()), "a second Close")
@@ -82,7 +82,7 @@ func showBusyClose(t *testing.T, p *locktest.Place) {
 	locktest.Release(t, taken)
 }
 
-// showCloseWithEndedContext closes with a context that has ended, as that of signal.NotifyContext has when a service stops.
+// showCloseWithEndedContext closes with a context that has ended, as the context of signal.NotifyContext has when a service stops.
 func showCloseWithEndedContext(t *testing.T, p *locktest.Place) {
 	rt := p.Runtime(t, holdfast.Options{})
 	var leases []*holdfast.Lease

@@ -65,7 +65,8 @@ func (p *parliament) settled(t *testing.T) {
 	}
 }
 
-// A failover to a replica that has the lock ends no election: the leader continues, or another is elected, and every candidate learns of it.
+// An election continues after a failover to a replica that has the lock: the leader keeps the leadership, or another candidate is elected and every
+// candidate learns of it.
 func TestElection_FailoverOfRedis(t *testing.T) {
 	t.Parallel()
 	type setup struct {

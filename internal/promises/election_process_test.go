@@ -20,7 +20,7 @@ import (
 
 func init() { childproc.Register("candidate", campaignInChild) }
 
-// campaignInChild campaigns until its process is killed, and prints when it begins to lead and when it stops.
+// campaignInChild campaigns until its process is killed. It prints a line when it begins to lead, and one when it stops leading.
 func campaignInChild() {
 	lease, err := time.ParseDuration(os.Getenv("LEASE"))
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 
 func init() { childproc.Register("minister", serveInChild) }
 
-// serveInChild campaigns until its process is killed. It prints when its terms begin and end, and resigns for each line of its input.
+// serveInChild campaigns until its process is killed. It prints the times at which its terms begin and end, and resigns for each line of its input.
 func serveInChild() {
 	lease, err := time.ParseDuration(os.Getenv("LEASE"))
 	if err != nil {
@@ -56,7 +56,7 @@ type minister struct {
 	link *faultproxy.Proxy
 }
 
-// term is one term, by the clock that all processes share.
+// term is one leader's term, with its times by the clock that all processes share.
 type term struct {
 	of         *minister
 	token      int64
@@ -72,7 +72,7 @@ type government struct {
 	terms  []*term // in the order in which the observer learns of them
 }
 
-// said is a line of a minister.
+// said is a line that a minister has printed.
 type said struct {
 	by    *minister
 	word  string

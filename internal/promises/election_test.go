@@ -259,7 +259,7 @@ func TestElection_Invalid(t *testing.T) {
 	assert.ErrorIs(t, rt.Election("a", holdfast.ElectionOptions{}).Run(t.Context(), nil), holdfast.ErrInvalid)
 }
 
-// The client of a single server cannot reach the keys on another master of a cluster, now or later.
+// Run returns an error if the election's keys are on another master of a cluster: the client of a single server can never reach them.
 func TestElection_OnAnotherMasterOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster, name := redistest.SharedCluster(t), redistest.Name(t)
@@ -288,7 +288,7 @@ func TestElection_RunsOnce(t *testing.T) {
 	assert.Equal(t, m.candidate, again.candidate, "a candidate may run again after its Run has returned")
 }
 
-// An owner in the context that holds the lock does not make a candidate lead: each handle is a candidate of its own, even in one runtime.
+// Even if the owner in its context holds the lock, a candidate must wait to lead: each handle is a candidate of its own, even in one runtime.
 func TestElection_OwnerInTheContextDoesNotLead(t *testing.T) {
 	t.Parallel()
 	place := locktest.Somewhere(t)
@@ -331,7 +331,7 @@ func TestElection_PanicGivesTheLeadershipUp(t *testing.T) {
 	assert.NoError(t, e.Run(t.Context(), func(context.Context, holdfast.Term) error { return holdfast.ErrResign }))
 }
 
-// The leadership is kept until lead returns, no matter how long ago its context has ended.
+// The leadership is kept until lead returns, no matter how long ago its context ended.
 func TestElection_LeadReturnsBeforeAnotherLeads(t *testing.T) {
 	t.Parallel()
 	place := locktest.Somewhere(t)

@@ -22,7 +22,7 @@ func TestLease_ExtendSetsWhatIsLeft(t *testing.T) {
 			margin := d/100 + 2*time.Millisecond
 			expires := lease.ExpiresAt()
 			looked := time.Since(after) // the reported time is too early by at most this: see Engine.Time
-			assert.False(t, expires.Before(before.Add(d-margin-looked)), "from now to now + d")
+			assert.False(t, expires.Before(before.Add(d-margin-looked)), "the lease lasts for d, less the margin")
 			assert.False(t, expires.After(after.Add(d-margin)))
 			left := p.Redis.PTTL(t.Context(), p.Name).Val()
 			assert.LessOrEqual(t, left, d)
@@ -85,7 +85,7 @@ func TestLease_ExtendRefuses(t *testing.T) {
 	})
 }
 
-// While Redis refuses an extension, it is repeated, with pauses.
+// While Redis refuses an extension, the runtime repeats the call, with pauses.
 func TestLease_ExtendIsRepeatedWithPauses(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Two processes that continue from one snapshot of a virtual machine have the same UUID and the same next number. They still exclude each
-// other.
+// Two processes that continue from one snapshot of a virtual machine have the same UUID and the same next number for their IDs. They still exclude
+// each other.
 func TestIdentity_TwinIsRefused(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -59,7 +59,7 @@ func TestPromise_UnusedLockDisappears(t *testing.T) {
 	})
 }
 
-// holdUntilKilled runs in a process of its own. It acquires the lock LOCK at the server ADDR, prints whether it has it, and keeps it.
+// holdUntilKilled runs in a process of its own. It acquires the lock LOCK at the server ADDR, prints whether that succeeded, and keeps the lock.
 func holdUntilKilled() {
 	client := redis.NewClient(&redis.Options{
 		Addr: os.Getenv("ADDR"), MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -124,7 +124,7 @@ func cancelledGrant(t *testing.T, p *locktest.Place) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// endedPending ends the context at any moment of the acquire: either the caller gets the lease, or nobody does.
+// endedPending ends the context at many different moments of an acquire: either the caller gets the lease, or nobody does.
 func endedPending(t *testing.T, p *locktest.Place) {
 	lock := p.Lock(p.Runtime(t, holdfast.Options{Lease: unusedLease()}))
 	for i := range 100 {
@@ -286,7 +286,7 @@ func losePass(t *testing.T, l *lossy) {
 	assert.NoError(t, first.Release(t.Context()))
 	second, err := pending.Lease()
 	require.NoError(t, err)
-	if locktest.Slack() == 0 { // otherwise the turn may be over by then
+	if locktest.Slack() == 0 { // in a short or raced run the turn may be over before the release
 		assert.Equal(t, told, l.Server.CommandStats(t, "publish"), "it was passed, not released")
 	}
 	assert.NotEqual(t, first.ID(), second.ID())
@@ -312,7 +312,7 @@ func loseExtend(t *testing.T, l *lossy) {
 func loseForceRelease(t *testing.T, l *lossy) {
 	lease := locktest.Acquire(t, l.other)
 	l.loseNext()
-	locktest.Await(t, "a lost reply", func() bool { // on a busy machine it may not even be sent in time
+	locktest.Await(t, "a lost reply", func() bool { // on a busy machine the call may not even be sent in time
 		_, err := l.lock.ForceRelease(t.Context())
 		return assert.Error(t, err, "the outcome of the force-release is unknown") && l.proxy.Dropped() > 0
 	})

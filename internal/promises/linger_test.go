@@ -52,8 +52,8 @@ func use(t *testing.T, l *holdfast.Lock) *holdfast.Lease {
 	return lease
 }
 
-// A process gets a lingering lock again without a call to Redis, and each holder has a larger token. Redis has the lock until Options.Linger has
-// passed since the first release, even if the process uses it all the time.
+// A process gets a lingering lock again without a call to Redis, and each holder has a larger token. The lock is freed when Options.Linger has passed
+// since the first release, even if the process uses the lock all the time. If it is held at that time, it is freed at the next release.
 func TestLinger_NextLocalHolderAsksNobody(t *testing.T) {
 	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
 		there := func() bool { return server.Client().Exists(t.Context(), "orders").Val() == 1 }
@@ -92,8 +92,8 @@ func TestLinger_NextLocalHolderAsksNobody(t *testing.T) {
 	})
 }
 
-// Another process gets a lingering lock at once, as a waiter or by its second try. A waiter that came earlier gets the lock as soon as its
-// holder releases it.
+// Another process gets a lingering lock at once, as a waiter or by its second try. A process that began to wait before the release gets the lock at
+// the release.
 func TestLinger_OtherProcessesHaveItAtOnce(t *testing.T) {
 	lingering(t, func(t *testing.T, _ *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		l, theirs := kind.Lock(one, "orders"), kind.Lock(other, "orders")
@@ -275,7 +275,7 @@ func TestLinger_EndsWithTheLock(t *testing.T) {
 	}
 }
 
-// A lock lingers only if its last holder had the usual lease, and not beyond its deadline.
+// A lock lingers only if its last holder had the usual lease. A lock with an at-least stays taken until the at-least is over, and no longer.
 func TestLinger_OnlyUsualLeases(t *testing.T) {
 	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
 		for what, option := range map[string]holdfast.AcquireOption{
@@ -291,7 +291,7 @@ func TestLinger_OnlyUsualLeases(t *testing.T) {
 	})
 }
 
-// While Redis is unreachable, a lingering lock is handed on only until its lease is no longer sound.
+// While Redis is unreachable, a lingering lock is handed on only before the deadline of its lease.
 func TestLinger_EndsBeforeItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

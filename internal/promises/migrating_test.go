@@ -15,7 +15,7 @@ import (
 
 // The module bench tests Options.Migrating with the real clients of other libraries.
 
-// With Options.Migrating, an acquire waits while there is a string under its key. It gets the lock soon after the string is deleted or expires.
+// With Options.Migrating, an acquire waits while the lock's key holds a string. It gets the lock soon after the string is deleted or expires.
 func TestMigrating_AcquireWaitsForAString(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(locktest.Kinds, locktest.Kind{

@@ -62,7 +62,7 @@ func showReentryByContext(t *testing.T, p *locktest.Place, rt *holdfast.Runtime)
 	require.NoError(t, err)
 	second, err := p.Lock(rt).TryAcquire(ctx)
 	require.NoError(t, err)
-	other, err := p.Another(t).Lock(rt).Acquire(ctx) // for every lock
+	other, err := p.Another(t).Lock(rt).Acquire(ctx) // the owner in ctx is for every lock
 	require.NoError(t, err)
 
 	_, err = p.Lock(rt).TryAcquire(ctx, holdfast.WithOwner(inner))

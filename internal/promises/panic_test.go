@@ -18,7 +18,7 @@ import (
 // A lock actor should never panic. If one does, nobody hangs: holders learn that their leases are lost, waiters are served, and the true state
 // is read from Redis.
 
-// trap makes the next lock actor that asks for jitter panic. An actor does so after a refusal by Redis, or after a failure.
+// trap makes a lock actor panic: the next one that asks for jitter. Lock actors ask for jitter after a refusal by Redis, or after a failure.
 type trap struct {
 	set    atomic.Bool
 	events locktest.Recorder
@@ -65,7 +65,7 @@ func TestRuntime_LockActorPanicsWhileOthersWait(t *testing.T) {
 		p.WaitForWaiting(t, trap.rt, 2)
 		trap.set.Store(true)
 		trap.sprung(t, p)
-		assert.Empty(t, a.Answers, "it waits on")
+		assert.Empty(t, a.Answers, "it still waits")
 
 		locktest.Release(t, taken)
 

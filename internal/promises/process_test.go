@@ -31,7 +31,7 @@ const (
 
 func init() { childproc.Register("count", countInChild) }
 
-// countInChild increments the number in a plain file, in many goroutines, under one lock. Its input says how often.
+// countInChild increments the number in a plain file, in many goroutines, under one lock. Its input says how often each goroutine does so.
 func countInChild() {
 	if err := countUnderLock(os.Getenv(countAddress), os.Getenv(countName), os.Getenv(countFile)); err != nil {
 		fmt.Fprintln(os.Stderr, err)

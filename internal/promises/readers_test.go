@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// These tests show the read half while links fail, step by step. internal/faults tests it at random, beside writers.
+// These tests show the read half of a read/write lock, step by step, while links fail. internal/faults tests it at random, beside writers.
 
 // Readers that are cut off learn of their loss before a writer elsewhere can get the lock. When their link is back, they leave other readers
 // alone.
@@ -61,8 +61,8 @@ func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {
 	}
 }
 
-// acquireHealed acquires a lock over a link that has just healed. On a busy machine the runtime may notice that too late, and an acquire fails
-// or gives up after a lease: then acquireHealed tries again.
+// acquireHealed acquires a lock over a link that has just healed. On a busy machine the runtime may notice that too late. If an acquire fails for
+// this reason, or gives up after a lease, acquireHealed tries again.
 func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	t.Helper()
 	locktest.Await(t, "a lock over a healed link", func() (acquired bool) {

@@ -59,8 +59,8 @@ type heldAnswer struct {
 	came, goOn chan struct{}
 }
 
-// holdAnswer holds back the next answer about the place's lock that arrives while the lock is held, until the test closes goOn. Other
-// answers pass: on a cluster they use other connections.
+// holdAnswer holds back the next answer about the place's lock that arrives while the lock is held, until the test closes goOn. Other answers pass,
+// for example those of a cluster's other nodes.
 func (s *sleeper) holdAnswer(t *testing.T, p *locktest.Place) *heldAnswer {
 	about := func(commands []redis.Cmder) bool {
 		return slices.ContainsFunc(commands, func(c redis.Cmder) bool { return strings.Contains(c.String(), p.Name) }) && p.Exists(t)
@@ -134,8 +134,8 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 	locktest.Release(t, after)
 }
 
-// A holder learns of the loss about a second after the resumption, however long its lease is. No waiter is needed that makes the holder's
-// actor look at the clock.
+// A holder learns of the loss about a second after the resumption, however long its lease is. It does so even if no waiter makes the holder's actor
+// look at the clock.
 func TestSuspended_DoneFollowsWithinASecond(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{time.Second, 14 * time.Second, time.Minute} { // the first two are short beside Options.Lease

@@ -71,7 +71,7 @@ func TestSynctest_CutOffHolderKnowsFirst(t *testing.T) {
 	})
 }
 
-// An idle runtime sets no timer: in a bubble with nothing else to do, time jumps at once to the one timer that the test has.
+// An idle runtime sends no commands. The day passes at once, because time in a bubble jumps to the next timer.
 func TestSynctest_IdleRuntimeSleeps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -107,7 +107,7 @@ func TestTrace_TellsOfAnAcquireAndARelease(t *testing.T) {
 	})
 }
 
-// Each waiter of a fair lock has a place of its own in Redis' queue. Those of the same process that are before it are counted.
+// Each waiter of a fair lock has a place of its own in Redis' queue. Waiting.Ahead counts the waiters of the same process that are before it.
 func TestTrace_CountsWhoIsAheadInAFairLock(t *testing.T) {
 	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
 		lease, err := rt.FairLock("orders").Acquire(t.Context())
@@ -223,7 +223,7 @@ func TestTrace_TellsHowALeaseEnds(t *testing.T) {
 	}
 }
 
-// An acquire that cannot begin has an outcome, too, if it is valid. Acquires of semaphores' permits have no lease.
+// A valid acquire whose context has already ended is traced, too; an invalid acquire is not. Acquires of a semaphore's permits have no lease.
 func TestTrace_TellsOfWhatIsRefusedAndOfPermits(t *testing.T) {
 	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
 		ended, cancel := context.WithCancel(t.Context())

@@ -14,10 +14,10 @@ type MultiLock struct {
 	allowed int
 }
 
-// MultiLock needs all locks.
+// MultiLock returns a lock that is held while all of these locks are held.
 func (p *Peer) MultiLock(locks ...*RLock) *MultiLock { return &MultiLock{locks: locks} }
 
-// RedLock needs a majority.
+// RedLock returns a lock that is held while a majority of these locks is held.
 func (p *Peer) RedLock(locks ...*RLock) *MultiLock {
 	return &MultiLock{locks: locks, allowed: len(locks) - (len(locks)/2 + 1)}
 }

@@ -32,7 +32,7 @@ func (l *RReadLock) TryLock(ctx context.Context, lease time.Duration) (bool, err
 	return tryBy(ctx, func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }
 
-// Lock waits until ctx ends.
+// Lock waits for the read half until ctx ends.
 func (l *RReadLock) Lock(ctx context.Context, lease time.Duration) error {
 	return l.peer.lockBy(ctx, ReadWriteChannel(l.name), func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }

@@ -32,7 +32,7 @@ const (
 	Freed                    // that was the last hold
 )
 
-// Unlock releases one hold. Like Redisson's unlock, it retries a request whose result is unknown under the same request id.
+// Unlock releases one hold. Like Redisson's unlock, it repeats a request whose result is unknown, with the same request id.
 // Afterwards it removes the request's latch, the key that keeps the result. It returns ErrNotHeld if this thread has no
 // hold.
 func (l *RLock) Unlock(ctx context.Context) error {

@@ -38,7 +38,7 @@ func (l *RWriteLock) TryLock(ctx context.Context, lease time.Duration) (bool, er
 	return tryBy(ctx, func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }
 
-// Lock waits until ctx ends.
+// Lock waits for the write half until ctx ends.
 func (l *RWriteLock) Lock(ctx context.Context, lease time.Duration) error {
 	return l.peer.lockBy(ctx, ReadWriteChannel(l.name), func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }

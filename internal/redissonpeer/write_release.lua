@@ -1,4 +1,4 @@
--- Release one hold of the write half. If it was the last one and the owner also holds the read half, the lock stays in mode read, and
+-- Release one hold of the write half. If it was the last one and the owner also holds the read half, the lock is then in mode read, and
 -- no message is published.
 --
 -- KEYS[1] lock

@@ -201,9 +201,9 @@ func (c *Cluster) Owner(key string) *Server {
 	return nil
 }
 
-// Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does. If while is not nil, Move calls it when
-// keys are on both sides. Move returns when the source knows of the target's claim to the slot. If the slot were moved back before, the late
-// claim would win, and keys in its way would be deleted.
+// Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does. If while is not nil, Move calls it
+// once, after it has moved the first key (never, if the slot is empty). Move returns when the source knows of the target's claim to the slot.
+// If the slot were moved back before that, the late claim would win, and keys in its way would be deleted.
 func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -283,7 +283,7 @@ func (c *Cluster) replace(key string, fail func(*Server)) (old *Server) {
 	return old
 }
 
-// Switch makes a replica the master of a key, and the old master its replica, and returns when every node knows it. Nothing is lost. Do not call it
+// Switch makes a replica the master of a key, and the old master its replica, and returns when every node knows that. Nothing is lost. Do not call it
 // again within two node timeouts: until then masters do not vote again, and the old master would block its clients until the failover times out.
 func (c *Cluster) Switch(key string) {
 	c.tb.Helper()

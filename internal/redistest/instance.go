@@ -100,8 +100,8 @@ func (in *instance) launch() error {
 	}
 	defer log.Close()
 	// With diskless replication, a master withholds writes from a new replica until the replica's first
-	// sign of life, up to a second: a failover would forget them. The file on disk is deleted when the
-	// replica has it, so a restarted server is empty.
+	// sign of life, up to a second: a failover would forget them. The snapshot on disk is deleted when
+	// the replica has it, so a restarted server is empty.
 	args := []string{
 		in.configFile(), "--port", strconv.Itoa(in.port), "--bind", host, "--unixsocket", in.socket(),
 		"--save", "", "--appendonly", "no", "--daemonize", "no",

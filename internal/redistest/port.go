@@ -11,8 +11,8 @@ import (
 )
 
 // Ports are chosen below those that the system gives to outgoing connections. Otherwise, while a server is
-// down, a client that tries to connect to it could be given its port, and even connect to itself. The range
-// leaves room below them for the cluster bus too, whose port is 10000 higher.
+// down, a client that tries to connect to it could be given its port, and even connect to itself. The
+// ports of the cluster bus, which are 10000 higher, are also below the ports of outgoing connections.
 const (
 	firstPort = 11000
 	lastPort  = 21999

@@ -55,7 +55,8 @@ func (a *Authority) Files() (ca, cert, key string) {
 	return file("authority.crt"), file("client.crt"), file("client.key")
 }
 
-// sign makes a certificate that is valid for the given time (negative: expired), and files of it for redis-server.
+// sign makes a certificate that is valid for the given time (negative: expired), and writes it and its key to files for
+// redis-server.
 func (a *Authority) sign(name string, template *x509.Certificate, good time.Duration) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

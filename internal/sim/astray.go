@@ -28,8 +28,8 @@ func (a *astray) next(now time.Time) time.Duration {
 	return a.late
 }
 
-// strays returns when a message arrives. That is `at`, unless the message goes astray: then it arrives later, and its connection
-// breaks.
+// strays returns the time at which a message arrives. That is `at`, unless the message goes astray: then it arrives later, and its
+// connection breaks.
 func (w *wire) strays(message []byte, at time.Time) time.Time {
 	d, up := w.drawn()
 	if !up || !bytes.Contains(message, []byte("\r\nevalsha\r\n")) {

@@ -96,7 +96,7 @@ func (l *lane) drop(err error) {
 	l.end(err)
 }
 
-// next waits for the next parcel and its time.
+// next waits until the next parcel arrives, and returns it.
 func (l *lane) next(deadline time.Time) ([]byte, error) {
 	for {
 		l.mu.Lock()

@@ -138,11 +138,11 @@ func (l *ledger) knows(place, id string) {
 	}
 }
 
-// holding identifies leases of a process, in a count of them.
+// holding is the key under which a process's leases are counted.
 type holding struct{ name, id string }
 
-// compareHeld checks Held and the Stats of a runtime at this instant. Held must list each valid lease that nobody is releasing, and none that
-// was not granted or has ended.
+// compareHeld checks Held and the Stats of a runtime at this instant. Held must list each valid lease that nobody is releasing, and only leases
+// that were granted and have not ended.
 func (o *oracle) compareHeld(p *process) {
 	held := map[holding]int{}
 	for h := range p.rt.Held() {

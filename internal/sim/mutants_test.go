@@ -22,7 +22,7 @@ import (
 var (
 	search = flag.Bool("sim.mutants", false, "look for every mutant from the first world on, and write the table in SAFETY.md")
 	broken = flag.Bool("sim.broken", false, "this binary has the mutants of the runtime built in: TestMutants_Runtime looks for them here")
-	only   = flag.String("sim.mutant", "", "run worlds with this mutant, or the one of -sim.seed")
+	only   = flag.String("sim.mutant", "", "test this mutant alone; with -sim.seed, run that world with it")
 	sound  = flag.Bool("sim.sound", false, "with -sim.seed and -sim.mutant: the mutant's world, with nothing broken")
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// fault is one thing that the nemesis does. A fault ends by itself or is permanent.
+// fault is one thing that the nemesis does. It ends by itself or by heal, or is permanent.
 type fault struct {
 	name string
 	do   func(w *world, r *rand.Rand, p *process)
@@ -194,7 +194,7 @@ func (w *world) nemesis(r *rand.Rand, done <-chan struct{}) {
 				fault := w.plan.faults[r.IntN(len(w.plan.faults))]
 				said := w.history.count("nemesis")
 				fault.do(w, r, p)
-				if w.history.count("nemesis") > said { // it has chosen its fault
+				if w.history.count("nemesis") > said { // the fault was not left out
 					w.disturbed[fault.name]++
 				}
 			}

@@ -56,7 +56,7 @@ func (w *world) watchPlace(p *place, command string, args []string) {
 		if p.kind == fairLock {
 			w.inOrder(p, args[1])
 		}
-	case command == "HDEL", command == "PEXPIRE": // the key of a lock that expires is free, but nobody is notified
+	case command == "HDEL", command == "PEXPIRE": // a lock whose key expires is free, but nobody is notified
 	}
 }
 

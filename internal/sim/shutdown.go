@@ -27,7 +27,7 @@ func (w *world) shutDown(p *process, within time.Duration) {
 	})
 }
 
-// draining returns when a process began to shut down; zero: it has not.
+// draining returns the time at which a process began to shut down; zero: it has not.
 func (p *process) draining() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -68,8 +68,8 @@ func (w *world) calmSince(instant time.Time) time.Time {
 	return instant
 }
 
-// reconnected returns when a process that can make no connection for `away` is connected again. After twenty failures in a row go-redis
-// dials only once a second.
+// reconnected returns the time by which a process that can make no connection for `away` is connected again. After twenty failures in a row
+// go-redis dials only once a second.
 func reconnected(away time.Duration) time.Time {
 	pause := min(time.Second, away+25*time.Millisecond)
 	if away > 200*time.Millisecond {

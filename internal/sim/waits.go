@@ -60,7 +60,7 @@ func (o *oracle) served(w *wait) {
 	}
 }
 
-// known returns when a process can know that a place is free. A holder whose grant the server has forgotten notices this at its next
+// known returns the time from which a process can know that a place is free. A holder whose grant the server has forgotten notices this at its next
 // renewal, or, without renewals, at the end of its lease. Until then, the other users of its process wait for that holder.
 func (o *oracle) known(p *process, at *place, free time.Time) time.Time {
 	o.mu.Lock()

@@ -306,7 +306,7 @@ func (w *world) tally(ctx context.Context, at *place) {
 	case semaphore:
 		left, err = rt.Semaphore(at.name).Available(ctx)
 		least, most = permitCount-at.vague, permitCount
-		if w.isStepped() { // a step back lets a late copy of an acquire be in time, and it takes permits for nobody
+		if w.isStepped() { // after a step back, a late copy of an acquire counts as in time, and takes permits for nobody
 			least = 0
 		}
 	case permits:
@@ -405,8 +405,8 @@ func (w *world) close(p *process) {
 }
 
 // remnants looks for grants of closed processes that the server still has, or has again: a call that is executed too late would leave
-// one. Two cases are excused: a server clock that was stepped, since a step back lets a late call be in time; and grants that the server
-// refused to release, which stay for their lease.
+// one. Two cases are excused: a server clock that was stepped, since after a step back a late call counts as in time; and grants that the
+// server refused to release, which stay for their lease.
 func (w *world) remnants() {
 	w.mu.Lock()
 	excused := w.stepped || time.Since(w.refused) <= 2*w.plan.lease // the longest lease that users ask for

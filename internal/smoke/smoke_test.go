@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { locktest.Main(m) }
 
 const lease = 6 * time.Second // renewed after a third of it
 
-// Every kind is acquired, excludes another process, is renewed, wakes a waiter when it is released, and leaves nothing behind.
+// Every kind is acquired, excludes another process, is renewed, and wakes a waiter by a message when it is released.
 func TestSmoke_EveryKind(t *testing.T) {
 	server := redistest.Start(t)
 	look := locktest.NewClient(t, server.Addr())
@@ -50,7 +50,7 @@ func TestSmoke_EveryKind(t *testing.T) {
 	}
 }
 
-// On a cluster, the kinds whose keys are on one master pass the same test.
+// On a cluster, every kind passes the same test. Only the messages are not looked at.
 func TestSmoke_Cluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0, 30*time.Second)
 	client := func(t *testing.T) redis.UniversalClient { return locktest.ClusterClient(t, cluster) }

@@ -116,9 +116,9 @@ func (l look) late() []string {
 	return nil
 }
 
-// serve makes every process get each of the given things once more. Calls may fail at first if the faults have only just ended. They may also fail if
-// a stall of the machine is longer than an attempt waits for its answer, because leases are so short. A release is then not confirmed, and waiters
-// get the error that Redis does not answer.
+// serve makes every process get each of the given things once more. Calls may fail at first if the faults have only just ended. They may also
+// fail if the machine stalls for longer than an attempt waits for its answer: leases are short, and so is that wait. A release is then not
+// confirmed, and waiters get the error that Redis does not answer.
 func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	mayFail := func(err error) bool {
 		return !isMistake(err) && (justHealed || w.stalls.Worst() >= rpc.Window(lease))

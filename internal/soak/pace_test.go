@@ -49,7 +49,7 @@ func scriptsIn(info string) (sum int64) {
 }
 
 // connections returns how many connections the processes have opened so far, or tried to open while a link refused them or a server was down.
-// Unlike the servers' own figures, it does not include connections between servers and those of the test.
+// Unlike the servers' own figures, it includes neither connections between servers nor those of the test.
 func (w *world) connections() (sum int) {
 	for _, p := range w.processes {
 		for _, link := range p.links {

@@ -81,7 +81,7 @@ func newPermits(w *world) *thing {
 }
 
 // newSemaphore returns a semaphore. Its permits have no leases, so the permits of a runtime that is closed stay taken until refill restores them.
-// The test fails if there are ever more permits than the limit.
+// The test fails if users ever hold more permits than the limit, unless failovers may have forgotten some of the holders.
 func newSemaphore(w *world) *thing {
 	g := &thing{name: semaphore, limit: 3, outlasts: true}
 	_, err := w.processes[0].rt.Load().Semaphore(g.name).TrySetPermits(context.Background(), g.limit)

@@ -15,7 +15,8 @@ import java.util.concurrent.CompletionStage;
  * {@code ID ok VALUE}, where VALUE may be empty, or {@code ID failed CLASS: MESSAGE}. The program ends at the end of its input.
  *
  * <p>{@link Clients}, {@link Locks}, {@link Counters} and {@link Rounds} list the verbs. A request that waits does not block others,
- * because all verbs except {@code rounds} use Redisson's asynchronous methods. The owners are the thread ids in the requests.
+ * because the verbs use Redisson's asynchronous methods, or run in the background (clients and rounds). The owners are the
+ * thread ids in the requests.
  */
 public final class Driver {
 
