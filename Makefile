@@ -18,7 +18,7 @@ quickstart: ## run the quickstart example, on a Redis inside the process
 test: ## gofmt, vet and the tests in their short forms: some minutes
 	./test.sh
 
-race: ## the same with the race detector
+race: ## the same with the race detector on the packages of the main module
 	./test.sh -race
 
 lint: ## golangci-lint, which the first use builds
@@ -31,7 +31,7 @@ bench-inner: ## the benchmarks of inner parts, for benchstat
 	go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./timerwheel ./actors/...
 	cd bench && go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./...
 
-bench-check: ## fails if, in three runs, Holdfast is a quarter slower relative to another library than in bench/results/reference.json
+bench-check: ## fails if, in each of three runs, a ratio of Holdfast to another library is a quarter below that in bench/results/reference.json
 	cd bench && go run . -check results/reference.json -reps 3
 
 sim: ## 5 000 simulated worlds; SIM_FIRST is the first seed. One world: go test ./internal/sim -run TestSim -sim.seed=N -v
@@ -47,7 +47,7 @@ linearize: ## 20 s of faults for each kind of lock on a real Redis, checked by p
 	go test ./internal/linearize -parallel 2 -timeout 30m -v -run 'TestLinearize($$|_Server)' -linearize.duration 20s -linearize.rate 200
 	go test ./internal/linearize -parallel 2 -timeout 30m -v -run 'TestLinearize_Mutants'
 
-waits: ## 800 000 waits for each of several time limits that are as short as an acquire, with GOMAXPROCS=32: some minutes
+waits: ## waits that end about when they begin: 800 000 for each of several time limits up to 2 ms, with GOMAXPROCS=32, some minutes
 	go test ./internal/faults -cpu 32 -timeout 30m -v -run 'TestFault_WaitsEnd/^lock' -waits.count 100000
 
 fuzz: ## every fuzz target in turn, for FUZZTIME (60s) each

@@ -2,13 +2,13 @@
 # Checks what every change must pass: gofmt, go vet, the tests.
 #
 #   ./test.sh           the tests in their short forms: some minutes on two cores
-#   ./test.sh -race     the same with the race detector, which needs a C compiler
+#   ./test.sh -race     the same; the packages of the main module with the race detector, which needs a C compiler
 #   ./test.sh -full     the tests in full: half an hour on an idle machine; make check runs the other long checks
 #   ./test.sh ./actors  only the tests of these packages
 #
 # The tests need Go and redis-server; each test starts its own servers on its own ports. On Debian and Ubuntu the script installs missing
-# programs, if it can do so without a password. HOLDFAST_REDIS_SERVER names another redis-server than the one in PATH. Exit code 1: a check
-# failed; 2: a program is missing, or a flag is wrong.
+# programs, if it can do so without a password. HOLDFAST_REDIS_SERVER names the redis-server to use instead of the one in PATH. Exit code 1: a
+# check failed; 2: a program is missing, or a flag is wrong.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

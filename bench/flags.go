@@ -50,7 +50,7 @@ func parse(args []string) (*flags, error) {
 	set.BoolVar(&f.options.Quick, "quick", false, "run every workload for a fraction of a second: shows that everything works, measures nothing")
 	set.StringVar(&f.options.Redis, "redis", "", "host:port of a running Redis to use, instead of starting one; its keys bench* are written and removed")
 	set.IntVar(&f.options.Repetitions, "reps", 0, "how often each contender is measured in each workload; default 5, with -quick 1")
-	set.DurationVar(&f.options.Window, "window", 0, "for how long each time; default 2s, with -quick 60ms; some workloads take longer")
+	set.DurationVar(&f.options.Window, "window", 0, "how long each measurement takes; default 2s, with -quick 60ms; some workloads take longer")
 	set.StringVar(&f.out, "out", "", "file for the results, *.json; the page is written next to it")
 	set.StringVar(&f.page, "page", "", "do not run: write the page of this file of results again")
 	set.StringVar(&f.tables, "tables", "", "do not run: print the tables of this file of results in the form of README.md")

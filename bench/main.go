@@ -1,4 +1,4 @@
-// Bench compares Holdfast with everything else that a Go service could lock with, on the same work in one run. See README.md.
+// Bench compares Holdfast with other ways to lock, on the same work in one run. See README.md.
 package main
 
 import (

@@ -13,8 +13,8 @@ var id = regexp.MustCompile(`(^|[^0-9A-Za-z])([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){
 // shortest is the least length of hexadecimal digits that count as an id.
 const shortest = 8
 
-// CollapseIDs is a function for WithGroup. It returns the name with "*" in place of numbers, UUIDs and long hexadecimal ids, so that "order:4711" and
-// "order:4712" are one group, "order:*".
+// CollapseIDs is a function for WithGroup. It returns the name with "*" in place of numbers, UUIDs, and hexadecimal ids of at least 8 digits, so that
+// "order:4711" and "order:4712" are one group, "order:*".
 func CollapseIDs(_ holdfast.Kind, name string) string {
 	var out []byte
 	for name != "" {

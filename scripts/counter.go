@@ -21,10 +21,10 @@ var (
 	counterForget = load("counter_forget", counterForgetLua)
 )
 
-// Counting is the part of a kind that counts something instead of being held. It has no owners, so nothing is renewed and nothing
-// expires. The actors use its operations without knowing their names.
+// Counting is the part of a kind that counts something instead of being held. Such a kind has no owners, so nothing is renewed and nothing
+// expires. The actors use the operations without knowing their names.
 type Counting struct {
-	Give  *CountOp                                              // returns what a Take has taken for a caller that has left; nil: there is no Take
+	Give  *CountOp                                              // gives back what a Take has taken for a caller that has left; nil: there is no Take
 	Check func(s *Site, raw string, newID func() string) []Call // runs every script at least once, for Runtime.Check; leaves nothing behind
 }
 
@@ -71,7 +71,8 @@ type Counted struct {
 	Reserved bool   // of a Take: this runtime has a reservation
 }
 
-// Forget is the operation that deletes the results of answered requests, for the case that no other call could delete them.
+// Forget is the operation that deletes the results of answered requests. An actor calls it before it stops, because no later call could delete these
+// results.
 var Forget = &CountOp{Word: "forget", Call: func(_ *Site, raw string, t CountTerms) Call {
 	c := newCall(counterForget, len(t.Answered), 1, -1)
 	return answered(c, raw, t, t.Request)
@@ -115,7 +116,7 @@ func (o *CountOp) as(way Way) *CountOp {
 	return o
 }
 
-// remove returns the operation that deletes the key, and publishes message unless that is empty.
+// remove returns the operation that deletes the key, and publishes message unless message is empty.
 func remove(channel func(string) string, message string) *CountOp {
 	return &CountOp{Word: "delete", Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
 		keys := []any{raw, channel(raw), AttemptKey(raw, t.Request)}

@@ -38,7 +38,7 @@ func (b bed) key() string {
 	return value
 }
 
-// listening subscribes to a channel, and returns a function that returns the messages published since.
+// listening subscribes to a channel, and returns a function that returns the messages published since its last call.
 func (b bed) listening(channel string) (published func() []string) {
 	b.Helper()
 	pubsub := b.Subscribe(b.Context(), channel)
@@ -380,7 +380,7 @@ func TestSemaphore_KeepsATTL(t *testing.T) {
 	})
 }
 
-// Operations that return something work even when the server has no memory left. Otherwise the permit or the count-down would be lost.
+// Operations that give something back work even when the server has no memory left. Otherwise the permit or the count-down would be lost.
 func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

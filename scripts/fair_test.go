@@ -129,7 +129,8 @@ func TestFairAcquire_HalfOfTheQueueIsLost(t *testing.T) {
 	})
 }
 
-// A place without a score belongs to nobody: its waiter has left, or queues again. It blocks no other waiter, although its runtime lives.
+// A place without a score belongs to nobody: its waiter has left, or queues again. The place blocks no other waiter, even if the runtime of its
+// former waiter lives.
 func TestFairRelease_DropsAPlaceWithoutAScore(t *testing.T) {
 	on(t, func(b bed) {
 		for _, grant := range []string{us + ":1", them + ":1", them + ":2"} {
@@ -154,7 +155,7 @@ func TestFairRelease(t *testing.T) {
 		assert.Equal(b, map[string]string{us + ":2": "1"}, b.fields())
 		b.nearTTL(10 * time.Second)
 		released = b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1", Heir: us + ":2", HeirLease: 20 * time.Second})
-		assert.Equal(b, []any{false, us + ":2"}, []any{released.Held, released.Heir}, "a repeat says so, too")
+		assert.Equal(b, []any{false, us + ":2"}, []any{released.Held, released.Heir}, "a repeat also names the heir")
 		b.nearTTL(20 * time.Second)
 		assert.Empty(b, published())
 
@@ -208,7 +209,7 @@ func TestFairRelease_TellsWaitersOfOtherKinds(t *testing.T) {
 		assert.True(b, b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1"}).Held)
 		assert.Equal(b, []string{"0"}, published())
 		b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1"})
-		assert.Empty(b, published(), "a repeat tells nobody")
+		assert.Empty(b, published(), "a repeat notifies nobody")
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Even if the counter is lost between two acquires, earlier tokens are smaller than later ones. A block spans 10 ms, and the acquires follow
-// each other faster than that. So a block that began before the present would repeat tokens from before the loss.
+// each other faster than that. So if a block could begin in the past, it would repeat tokens that were issued before the loss.
 func TestFencedAcquire_NoTokenComesBackAtOnce(t *testing.T) {
 	on(t, func(b bed) {
 		many := *site

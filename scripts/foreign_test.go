@@ -111,7 +111,7 @@ func TestForeign_HashesAreLeftAlone(t *testing.T) {
 	})
 }
 
-// sides are keys that belong to a lock besides its own key, each with a foreign value that could be in it.
+// sides are keys that belong to a lock besides its own key, each with a function that writes a foreign value into it.
 var sides = map[string]func(ctx context.Context, c redis.Cmdable, key string) error{
 	"redisson_lock_queue:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error { return c.RPush(ctx, key, "a", "b").Err() },
 	"redisson_lock_timeout:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error {
@@ -209,7 +209,7 @@ func (b bed) occupy(kind *scripts.Kind, raw string) {
 	require.NoError(b, b.PExpire(b.Context(), raw, time.Minute).Err())
 }
 
-// Locks of Redisson are not foreign values: a kind that such a lock excludes treats it as busy, until it is freed by force.
+// Locks of Redisson are not foreign values. A kind that such a lock excludes reports it as busy, and can free it by force.
 func TestForeign_RedissonsLocksAreNone(t *testing.T) {
 	on(t, func(b bed) {
 		reader, writer := holder(-7), holder(9)+":write"

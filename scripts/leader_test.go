@@ -52,7 +52,7 @@ func TestLeader_IsWhoeverHoldsTheLock(t *testing.T) {
 	})
 }
 
-// An announcement that arrives when another leader has announced itself changes nothing and wakes nobody.
+// An announcement that arrives after a newer leader's announcement changes nothing and notifies nobody.
 func TestLeader_StaleOneDoesNotOverwrite(t *testing.T) {
 	on(t, func(b bed) {
 		subscription := b.Subscribe(b.Context(), scripts.LeaderKey(b.name))

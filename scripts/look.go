@@ -29,7 +29,7 @@ func IsOwner(field string) (runtime string, writer, ok bool) {
 	return found[1], found[2] != "", true
 }
 
-// MaxCount is the length of the longest number that scripts accept as a count.
+// MaxCount is the length of the longest number that scripts accept as a count, in characters including the sign.
 const MaxCount = 15
 
 // ReadCount reads the number of a semaphore or latch.

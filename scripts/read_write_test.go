@@ -62,7 +62,7 @@ func TestReadAcquire(t *testing.T) {
 		assert.InDelta(b, 10, b.timeoutTTL(us+":1").Seconds(), 1.5)
 
 		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":2", Lease: time.Second}).Granted)
-		b.nearTTL(10 * time.Second) // only raised
+		b.nearTTL(10 * time.Second) // the TTL is only raised
 		assert.LessOrEqual(b, b.timeoutTTL(us+":2"), time.Second)
 		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":3", Lease: time.Minute}).Granted)
 		b.nearTTL(time.Minute)

@@ -138,7 +138,7 @@ func each(samples []*sample, f func(*sample) float64) []float64 {
 	return values
 }
 
-// ratios returns how many times faster the first contender is in each round.
+// ratios returns how many times faster the first contender is than the second, in each round.
 func ratios(first, second []*sample) []float64 {
 	values := make([]float64, len(first))
 	for i := range first {

@@ -149,8 +149,8 @@ func (b *batches) work() {
 	}
 }
 
-// issue returns a contender whose single goroutine makes the calls, each as soon as fewer than the workload's number are in flight. With
-// one in flight, it measures the latency of a call that cannot be batched.
+// issue returns a contender whose single goroutine makes the calls. It keeps as many calls in flight as the workload says. With one call in flight,
+// it measures the latency of a call that cannot be batched.
 func issue(name string, open func(tb testing.TB, client *redis.Client) caller) contender {
 	return contender{name, func(tb testing.TB, flying int, nameOf func(int) string) load {
 		client := newClient(tb, 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestMain stops the redis-server of this test binary, which the first benchmark starts: the one in PATH, or the one that
+// TestMain stops the redis-server that the first benchmark of this test binary starts. Its program is the redis-server in PATH, or the one that
 // HOLDFAST_REDIS_SERVER names. The server is private, has its own port, and writes nothing to disk.
 func TestMain(m *testing.M) { redistest.Main(m) }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// Child executes orders until its input ends, as it does when the harness dies.
+// Child executes the orders of the harness until its input ends. The input also ends when the harness dies.
 func Child(orders io.Reader, reports io.Writer) error {
 	c := &child{orders: make(chan Order), out: json.NewEncoder(reports)}
 	go func() {

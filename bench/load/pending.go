@@ -12,8 +12,8 @@ import (
 // settle is the pause between the start of the acquires and the measurement of the cost of waiting.
 const settle = 500 * time.Millisecond
 
-// runPending starts very many acquires of a lock that another client holds. After the window the harness has the lock released and sends
-// Drain. Acquires that are not served within another window are given up.
+// runPending starts very many acquires of a lock that another client holds. After the window the harness orders that client to release the lock, and
+// sends Drain. Acquires that are not served within another window are given up.
 func (c *child) runPending(o Order) (*Sample, error) {
 	w, client := c.order.Workload, c.clients[len(c.clients)-1]
 	ctx, cancel := context.WithTimeout(context.Background(), far)

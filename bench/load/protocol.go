@@ -65,7 +65,7 @@ type Sample struct {
 	PerClient []int64   `json:"perClient"` // pairs
 	PerWorker []int64   `json:"perWorker"` // pairs
 	Allocs    float64   `json:"allocs"`    // heap allocations during the pairs that All counts; -1: not known
-	Heap      float64   `json:"heap"`      // growth of the heap in bytes, after a collection; the shape decides what it is due to; -1: not known
+	Heap      float64   `json:"heap"`      // growth of the heap in bytes, after a collection; its cause depends on the shape; negative: not known
 	Stuck     int       `json:"stuck"`     // acquires that were given up at the end of the run
 	Overlaps  int       `json:"overlaps"`  // how often a section had more holders than allowed
 	Errors    int       `json:"errors"`

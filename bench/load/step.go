@@ -10,7 +10,7 @@ import (
 // far is a time limit that no acquire reaches. Without a deadline redislock would stop waiting after its lease.
 const far = time.Hour
 
-// step executes an Acquire or Release order by calling do, and reports the instant that do returned as its result.
+// step executes an Acquire or Release order: it calls do, and reports the instant that do returns.
 func (c *child) step(client int, do func(client int) (time.Time, error)) {
 	at, err := do(client)
 	if err != nil {
@@ -20,8 +20,8 @@ func (c *child) step(client int, do func(client int) (time.Time, error)) {
 	c.report(Report{Event: At, Client: client, At: at.UnixNano()})
 }
 
-// acquire acquires the hot lock and returns the instant at which it has it. The context lives as long as the hold, because the holds of
-// some contenders end with it.
+// acquire acquires the hot lock and returns the instant at which the client has it. The context lives as long as the hold, because some
+// contenders end the hold with the context.
 func (c *child) acquire(client int) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), far)
 	held, err := c.clients[client].Acquire(ctx, peer.Exclusive, c.order.Workload.NameOf(c.order.Prefix, 0))
@@ -40,7 +40,7 @@ type hold struct {
 	end context.CancelFunc
 }
 
-// release releases the lock and returns the instant at which it began to.
+// release releases the lock and returns the instant at which the release began.
 func (c *child) release(client int) (time.Time, error) {
 	h, at := c.holding[client], time.Now()
 	err := h.Release(context.Background())

@@ -8,7 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longest is the longest wait that a histogram records; longer ones count as this one.
+// longest is the longest wait that a histogram records; a longer wait is recorded as this one.
 const longest = 10 * time.Minute
 
 // NewHistogram returns a histogram of durations in ns, exact to three digits.

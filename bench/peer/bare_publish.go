@@ -26,7 +26,7 @@ var passOn = redis.NewScript(`if redis.call('publish', KEYS[1], '') == 0 then re
 
 type barePublishClient struct{ redis *redis.Client }
 
-// Acquire acquires a free lock with SETNX, and waits for a message if the lock is taken. Once two clients wait, both receive the message, so
+// Acquire acquires a free lock with SETNX, and waits for a message if the lock is taken. If two clients wait, both receive the message, and
 // both get the lock.
 func (c *barePublishClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
 	held := &barePublishHeld{redis: c.redis, name: name, left: make(chan struct{})}

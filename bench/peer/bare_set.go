@@ -30,7 +30,7 @@ type bareSetClient struct {
 	lease  time.Duration
 }
 
-// Acquire retries every millisecond while the lock is taken, like that of bareClient.
+// Acquire retries every millisecond while the lock is taken, as bareClient does.
 func (c *bareSetClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
 	grant := c.grants.next()
 	for {

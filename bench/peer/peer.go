@@ -35,7 +35,7 @@ type Held interface {
 }
 
 // Keeper is a Held that the contender does not renew by itself. Keep renews it as the contender's documentation recommends, and returns
-// the function that stops renewing.
+// the function that stops renewing. If a renewal fails, Keep calls lost and renews no more.
 type Keeper interface {
 	Keep(ctx context.Context, lost func()) (stop func())
 }
@@ -59,9 +59,9 @@ type Peer struct {
 	Source  string // the source that recommends the settings
 	Role    Role
 	Kinds   []Kind
-	NoLock  bool // excludes nobody: a floor for the hand-overs
-	Renews  bool // leases are renewed until they are released
-	Needs   string
+	NoLock  bool     // excludes nobody: a floor for the hand-overs
+	Renews  bool     // leases are renewed until they are released
+	Needs   string   // the program that it needs besides Redis; "": none
 	Modules []string // modules whose versions the results list
 
 	// Keys returns the keys that exist in Redis while a lock is held. It is nil for a contender that does not use Redis.

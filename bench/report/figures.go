@@ -63,7 +63,7 @@ func Columns(w *Workload) []Figure {
 
 // The units.
 
-// Count formats a number, its digits in groups of three. Only a fraction below 10 keeps decimals: two.
+// Count formats a number with its digits in groups of three. A number below 10 that is not whole has two decimals; any other is rounded.
 func Count(v float64) string {
 	if math.Abs(v) < 10 && v != math.Trunc(v) {
 		return fmt.Sprintf("%.2f", v)

@@ -36,7 +36,8 @@ func TestReadme_SizingIsThatOfTheResults(t *testing.T) {
 	compare(t, filepath.Join("..", "..", "doc", "sizing.md"), marked("sizing"), (*report.Results).Sizing)
 }
 
-// compare writes each marked part of a document again, from the results that its mark names, and fails if the document has a different text.
+// compare makes each marked part of a document again, from the results that its mark names. If the text differs, compare fails; with -rewrite it
+// writes the new text into the document.
 func compare(t *testing.T, document string, parts *regexp.Regexp, write func(r *report.Results, out io.Writer)) {
 	t.Helper()
 	before, err := os.ReadFile(document)

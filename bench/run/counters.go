@@ -29,7 +29,7 @@ func commandsOf(info, command string) float64 {
 	return n
 }
 
-// read reads the counters. It also returns the length of the answer, for since to subtract.
+// read reads the counters. It also returns the length of the answer in bytes, which the method since subtracts.
 func (s *redisServer) read() (counters, int, error) {
 	info, err := s.client.Info(context.Background(), "all").Result()
 	if err != nil {

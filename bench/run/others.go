@@ -42,8 +42,8 @@ func readProgram(pid int) (program, bool) {
 }
 
 // otherCPU returns the CPU time that all programs except the harness, its children and the server have used so far. It includes the
-// time that the machine's host took away. It does not see programs in other containers. The use of the cores as a whole would include
-// them, but Linux only samples it, and misses a part of the use in short bursts.
+// time that the machine's host took away. It does not see programs in other containers. The total use of the cores would include
+// those programs, but Linux only samples it, and misses a part of the use in short bursts.
 func otherCPU(server int) time.Duration {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -60,7 +60,7 @@ func otherCPU(server int) time.Duration {
 	return others(programs, os.Getpid(), server) + stolen()
 }
 
-// others returns the CPU time of all programs, except threads of the kernel, the programs with the process IDs that follow, and their
+// others returns the CPU time of all programs, except threads of the kernel, the programs with the given process IDs, and their
 // descendants. The time of a program that has ended counts for its parent.
 func others(programs map[int]program, but ...int) (cpu time.Duration) {
 	ours := map[int]bool{}

@@ -303,7 +303,7 @@ func (r *Run) measured(c *contender) (repetition, error) {
 	return rep, err
 }
 
-// wrong returns an error if two holders were in a section for one: then no figure of the contender means anything. In a quick run leases
+// wrong returns an error if a section had more holders than allowed: then no figure of the contender means anything. In a quick run leases
 // are short, so another library may lose a lock on a busy machine. That is only noted, since no figure of a quick run is quoted.
 func (r *Run) wrong(p *peer.Peer, rep *repetition) error {
 	err := twoAtOnce(*rep)

@@ -179,7 +179,7 @@ func (c *contender) measureHandover(window time.Duration) (repetition, error) {
 	return repetition{figures: f, waits: waits}, err
 }
 
-// passed lets the holder release the lock. It returns two instants: when the release began, and when the waiter had the lock.
+// passed orders the holder to release the lock. It returns two instants: when the release began, and when the waiter had the lock.
 func (c *contender) passed(holder, waiter int) (released, acquired int64, err error) {
 	p, client := c.seat(holder)
 	if err := p.send(load.Order{Do: load.Release, Client: client}); err != nil {
@@ -249,7 +249,7 @@ func (r *Run) check(p *peer.Peer) error {
 // checkWindow is how long a contender is checked.
 const checkWindow = 400 * time.Millisecond
 
-// cut kills all connections but the harness's again and again until ctx ends, and returns how many it killed.
+// cut kills all connections except the harness's, repeatedly until ctx ends, and returns how many it killed.
 func (c *contender) cut(ctx context.Context) (killed int) {
 	for {
 		select {

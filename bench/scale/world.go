@@ -1,6 +1,6 @@
 // Package scale counts what a lock costs as the number of processes grows beyond what one machine can run: up to a thousand runtimes,
 // each with its own client, on one miniredis in a bubble of testing/synctest. Messages take 0.2 to 0.3 ms in either direction; the server
-// and the processes take no time at all. So it measures no speed: it counts commands and messages, and shows how long processes wait for
+// and the processes take no time at all. So the package measures no speed: it counts commands and messages, and shows how long processes wait for
 // each other.
 package scale
 

@@ -8,7 +8,8 @@ import (
 )
 
 // The contenders of each kind of workload. A contender takes part if it has the kind of lock that the workload needs. Floors (contenders
-// without a lock library) cannot wait for a lock. So all of them but bare-publish take part only where no two goroutines want the same lock.
+// without a lock library) take part only where no two goroutines want the same lock, because they do not wait for a lock. The exception is
+// bare-publish, which takes part in the hand-overs.
 var (
 	libraries   = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "rueidislock-default", "redisson", "etcd"}
 	wanted      = with(libraries, "redislock-mutex")

@@ -75,11 +75,11 @@ func (w Workload) Apart() bool {
 	return w.Visits == 0 && w.Naming == Distinct || w.Naming == Fresh || w.Shape == Holding || w.Total() == 1
 }
 
-// Isolated reports whether each repetition has processes of its own, and no other contender's beside it. Otherwise a repetition would
+// Isolated reports whether each repetition has processes of its own, and no other contender has any at that time. Otherwise a repetition would
 // reuse memory that the last one left, and its heap would seem too small. Cuts would also hit contenders that are not being measured.
 func (w Workload) Isolated() bool { return w.Shape == Holding || w.Shape == Pending || w.Shape == Cut }
 
-// NameOf returns the name of a goroutine's lock, or for Zipf of the lock of a rank.
+// NameOf returns the name of goroutine n's lock; with a Zipf naming, that of the lock with rank n.
 func (w Workload) NameOf(prefix string, n int) string {
 	if w.Naming == Hot {
 		n = 0

@@ -94,8 +94,8 @@ func enter(t *testing.T, in *invocation, command ...string) {
 	needs(t, "nsenter")
 	args := append([]string{"--target", strconv.Itoa(in.cmd.Process.Pid), "--pid", "--mount", "--"}, command...)
 	nsenter := exec.Command("nsenter", args...)
-	// A process that stays behind must not be in the group of the tests: at its death the kernel would send SIGHUP to the whole group if one of its
-	// processes is stopped just then.
+	// A process that stays behind must not be in the process group of the tests. If it ended while a process of that group was stopped, the kernel
+	// would send SIGHUP to the whole group.
 	nsenter.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	output, err := nsenter.CombinedOutput()
 	if err != nil && os.Getuid() != 0 {
@@ -104,8 +104,8 @@ func enter(t *testing.T, in *invocation, command ...string) {
 	require.NoError(t, err, "%s", output)
 }
 
-// SIGTERM, which "docker stop" sends, reaches the command, which may ignore it. The exit code is the command's, or 76 if the lock was lost.
-// No process is left.
+// SIGTERM, which "docker stop" sends, reaches the command, which may ignore it. The exit code is the command's, 76 if the lock was lost, or 137 if
+// holdfast was killed. No process is left.
 func TestContainer_Stop(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -153,7 +153,7 @@ func term(t *testing.T, i *invocation, _ string) {
 	require.NoError(t, i.cmd.Process.Signal(syscall.SIGTERM))
 }
 
-// The guardian spares a process that has got the process ID of the command after the command had ended.
+// After the command has ended, another process may get its process ID. The guardian does not kill that process.
 func TestContainer_ProcessIDIsReused(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -70,7 +70,7 @@ func TestExec_ExitCodes(t *testing.T) {
 	}
 }
 
-// With --grace 0s, holdfast does not report processes that were left behind if the command has left none.
+// With --grace 0s, holdfast reports no processes if the command has left none behind.
 func TestExec_NoGrace(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -133,7 +133,7 @@ func TestExec_Taken(t *testing.T) {
 	assert.Equal(t, "mine\n", waiter.out.String())
 }
 
-// A signal ends the wait for the lock; while the command runs, it reaches the command's whole group.
+// A signal ends the wait for the lock. While the command runs, the signal reaches the command's whole group.
 func TestExec_Signals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -142,7 +142,7 @@ func TestExec_Signals(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			name := redistest.Name(t)
-			// A shell's background commands ignore SIGINT and SIGQUIT and would survive, so the shell is replaced and starts none.
+			// A shell's background commands ignore SIGINT and SIGQUIT, and would survive. So the script starts none: sleep replaces the shell.
 			file, command := script(t, "exec sleep 1000")
 			holder := holdfast(t, server.URL(), append([]string{"exec", name, "--"}, command...)...)
 			group := groupOf(t, pidIn(t, file))
@@ -222,7 +222,7 @@ func TestExec_AtMost(t *testing.T) {
 	assertGone(t, group)
 }
 
-// Once a command has ended in its grace, the run is over, and the lock is free: holdfast does not wait for the rest of the minute.
+// If the command ends soon after SIGTERM, holdfast ends, too. It does not wait for the rest of --grace.
 func TestExec_StoppedCommandEndsInItsGrace(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

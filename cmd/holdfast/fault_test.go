@@ -81,7 +81,7 @@ func (s *stage) observe(d time.Duration) {
 	}
 }
 
-// loss checks that the command is soon dead after a loss of the lock at this instant, which holdfast could not predict.
+// loss is called right after the lock was lost in a way that holdfast could not predict. It checks that the command is soon dead.
 func (s *stage) loss() {
 	start := time.Now()
 	locktest.Await(s.t, "the command to be dead", s.dead)

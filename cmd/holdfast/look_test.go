@@ -233,7 +233,7 @@ func TestLead_LostBeforeTheEnd(t *testing.T) {
 	assert.Contains(t, leader.err.String(), "lost before the command ended")
 }
 
-// With --once there is no further term, whether the command notices the loss or not.
+// With --once, lead ends when the leadership is lost: there is no further term.
 func TestLead_OnceEndsWithALoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

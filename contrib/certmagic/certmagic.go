@@ -1,5 +1,5 @@
-// Package certmagic keeps the locks of any [certmagic] storage in Redis. Of the processes that share the storage, only one then obtains or renews a
-// certificate.
+// Package certmagic keeps the locks of any [certmagic] storage in Redis. Of the processes that share the storage, one obtains or renews a
+// certificate, and the others find it in the storage.
 //
 //	magic.Storage = holdmagic.Wrap(storage, rt, "certmagic:")
 //

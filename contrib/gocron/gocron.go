@@ -1,8 +1,8 @@
 // Package gocron lets several processes share the jobs of [gocron]: with a Locker each run happens in one of them, with an Elector all
 // runs happen in the process that leads.
 //
-// gocron does not end a job whose lock was lost, because its Locker has no way to. A job that must never run twice at the same time should call Do or
-// TryDo of a holdfast.Lock, whose context ends with the lease.
+// gocron does not end a job whose lock was lost, because a gocron.Locker cannot report the loss. A job that must never run twice at the same time
+// should call Do or TryDo of a holdfast.Lock, whose context ends with the lease.
 //
 // [gocron]: https://github.com/go-co-op/gocron
 package gocron

@@ -119,7 +119,7 @@ func (d *driver) Run(migration io.Reader) error {
 	return nil // SetVersion says whether the lock was lost
 }
 
-// SetVersion writes the version, and then says whether the lock was lost. Before a migration it does not write the version of a lost lock.
+// SetVersion writes the version, and then says whether the lock was lost. Before a migration it writes nothing if the lock was lost.
 func (d *driver) SetVersion(version int, dirty bool) error {
 	if dirty { // before the migration
 		if err := d.lost(); err != nil {
@@ -137,7 +137,7 @@ func (d *driver) Drop() error {
 	return d.orLost(d.Driver.Drop())
 }
 
-// orLost adds to an error, or to nil, that the lock was lost.
+// orLost returns err, which may be nil. If the lock was lost, it adds that to the error.
 func (d *driver) orLost(err error) error {
 	if lost := d.lost(); lost != nil {
 		return errors.Join(err, lost)

@@ -88,7 +88,7 @@ func crowd(ctx context.Context, s *stage, name string) error {
 	return nil
 }
 
-// keepAlive: A holds the lock for two and a half leases. B sees in Redis that its TTL is raised repeatedly.
+// keepAlive: A holds the lock for two and a half leases. Every half lease, B checks in Redis that A still holds it.
 func keepAlive(ctx context.Context, s *stage, name string) error {
 	const hold, look = 5 * lease / 2, lease / 2
 	held, err := s.a.Lock(name).Acquire(ctx)

@@ -39,14 +39,14 @@ type party struct {
 	*holdfast.Runtime
 }
 
-// scene is one demonstration, with its own lock. perform returns an error if it did not happen as described.
+// scene is one demonstration, with its own lock. perform returns an error if the scene did not happen as described.
 type scene struct {
 	title   string
 	lock    string
 	perform func(ctx context.Context, s *stage, lock string) error
 }
 
-// checkURL reports what is wrong with a Redis URL, without repeating any of it: every part may belong to a password.
+// checkURL reports what is wrong with a Redis URL. It does not repeat a URL that cannot be parsed, because every part may belong to a password.
 func checkURL(raw string) error {
 	_, err := redis.ParseURL(raw)
 	var parse *url.Error

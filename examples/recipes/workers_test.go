@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Twelve jobs in three processes use a service that can serve only two at a time. If a process crashes, its permits are freed when their leases
-// end.
+// Twelve jobs in three processes use a service that can serve only two at a time. If a process crashes, its permits are freed ten seconds after
+// their leases end.
 func Example_workerPool() {
 	rts, _, end := processes(3)
 	defer end()

@@ -29,7 +29,7 @@ func schedule(ctx context.Context, e *holdfast.Election, client redis.UniversalC
 	})
 }
 
-// Two processes have a scheduler. Only the leader's enqueues; when the leader stops, the other process takes over.
+// Two processes have a scheduler. Only the leader's scheduler enqueues tasks; when the leader stops, the other process takes over.
 func Example_asynq() {
 	rts, client, end := processes(2)
 	defer end()

@@ -90,7 +90,7 @@ const (
 	border, title      = 16.0, 34.0
 )
 
-// picture writes the screen as SVG.
+// picture draws the screen as SVG. With -pictures it writes the file.
 func (x *terminal) picture(name, caption string) {
 	x.t.Helper()
 	columns, rows := x.Width(), x.Height()

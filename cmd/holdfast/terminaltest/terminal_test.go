@@ -44,8 +44,8 @@ var (
 type terminal struct {
 	*vt.SafeEmulator
 	t    *testing.T
-	file *os.File // the end of the terminal: keys in, screen out
-	tty  *os.File // the end of the programs
+	file *os.File // the side of the terminal: keys in, screen out
+	tty  *os.File // the side of the programs
 	cmd  *exec.Cmd
 	done chan struct{}
 }

@@ -185,7 +185,7 @@ func TestTop_FreesAfterAsking(t *testing.T) {
 	})
 }
 
-// The answer is about the lock, and the holder, that the user was asked about, although the list has changed meanwhile.
+// The answer is about the lock, and the holder, that the user was asked about, even if the list has changed meanwhile.
 func TestTop_FreesOnlyWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Start(t), open(t, 100, 20)

@@ -40,7 +40,7 @@ func aclCommand() *command {
 			f.flag(&o.linger, "linger", "also the rights for Options.Linger")
 			f.flag(&o.migrating, "migrating", "also the right for Options.Migrating")
 			f.flag(&o.replicas, "ack-replicas", "also the right for Options.AckReplicas")
-			f.flag(&o.cluster, "cluster", "for a cluster; run the command on every node")
+			f.flag(&o.cluster, "cluster", "for a cluster; run the ACL command on every node")
 			f.flag(&o.look, "look", "only the rights to look at locks, for ls, show, top and page")
 			f.flag(&o.freeing, "free", "the rights to look at locks, and to free locks of --kinds by force")
 		},
@@ -110,7 +110,7 @@ func (o *aclFlags) rules() []string {
 // rights are the rules of an ACL, without duplicates.
 type rights struct {
 	prefix  string // the beginning of all names, escaped for patterns
-	wrapped string // the same, as it is written in keys that have a name as their hash tag
+	wrapped string // prefix as the keys derived from a name contain it: after a brace, unless it contains one
 	rules   []string
 }
 

@@ -47,7 +47,7 @@ func checkCommand() *command {
 }
 
 func (a *app) check(ctx context.Context, client redis.UniversalClient, prefix string, only []holdfast.Kind) int {
-	o := holdfast.Options{Logger: slog.New(slog.DiscardHandler)} // the findings say it
+	o := holdfast.Options{Logger: slog.New(slog.DiscardHandler)} // check prints the findings itself
 	if prefix != "" {
 		o.NameMapper = func(name string) string { return prefix + name }
 	}

@@ -36,7 +36,7 @@ const (
 // redisVariable is the environment variable with the default for --redis.
 const redisVariable = "HOLDFAST_REDIS"
 
-// app is one invocation.
+// app is one invocation of holdfast.
 type app struct {
 	stdin          *os.File
 	stdout, stderr *os.File
@@ -177,7 +177,7 @@ func (a *app) failed(err error) int {
 	return exitRedis
 }
 
-// hint says what may be wrong with the URL of Redis if an error looks like that; otherwise it returns "".
+// hint returns what is probably wrong with the URL of Redis, or "" if the error does not show that.
 func (a *app) hint(err error) string {
 	network, _ := errors.AsType[*net.OpError](err)
 	reply, _ := errors.AsType[redis.Error](err)

@@ -82,7 +82,7 @@ func ttlOf(e inspect.Entry) time.Duration {
 	return ttl
 }
 
-// milliseconds returns nil for a duration without end.
+// milliseconds returns a time to live in ms. It returns nil if the time is negative, which stands for no end.
 func milliseconds(d time.Duration) *int64 {
 	if d < 0 {
 		return nil

@@ -40,14 +40,14 @@ func execCommand() *command {
 
 While COMMAND runs, holdfast renews the lease of the lock. If renewals fail, COMMAND is killed before anyone else can acquire the lock: its process group gets SIGKILL shortly before the lease ends, and SIGTERM --grace before that. After a loss that cannot be predicted (the lock was freed by force, its key was deleted), COMMAND gets SIGTERM within a third of the lease, and SIGKILL after --grace. If holdfast itself is stopped or killed, a second process, the guardian, kills COMMAND in time.
 
-COMMAND runs in a process group of its own, which is in the foreground of the terminal if holdfast was; in a pipeline, only once COMMAND needs the terminal. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the group. Before the lock is held, the first four end the wait. Ctrl-Z stops holdfast and COMMAND; if they are not continued in time, COMMAND is killed.
+COMMAND runs in a process group of its own. If holdfast is in the foreground of the terminal, it puts this group there instead; in a pipeline, it does so only once COMMAND needs the terminal. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the group. Before the lock is held, the first four end the wait. Ctrl-Z stops holdfast and COMMAND; if they are not continued in time, COMMAND is killed.
 
-Processes of the group that COMMAND leaves behind have --grace to end before they get SIGTERM, and as long again before SIGKILL. Only then is the lock released. On Linux this also applies to processes that have left the group but not the session (timeout, jobs of a shell). Daemons, which have a session of their own, are not reached. As process 1 of a container, holdfast also collects orphans.
+Processes that COMMAND leaves behind in its group have --grace to end before they get SIGTERM, and as long again before SIGKILL. Only then is the lock released. On Linux this also applies to processes that have left the group but not the session (timeout, jobs of a shell). Daemons, which have a session of their own, are not reached. As process 1 of a container, holdfast also collects orphans.
 
 The environment of COMMAND has HOLDFAST_NAME, the name of the lock; HOLDFAST_ID, the owner field in Redis; and HOLDFAST_TOKEN, the fencing token of --kind fenced, otherwise 0.`,
-		exits: `  that of COMMAND, or 128 + the signal that ended it or the wait for the lock
+		exits: `  that of COMMAND, or 128 + the number of the signal that ended COMMAND or the wait for the lock
   75   others have the lock (--try, --wait); -E chooses another code
-  76   the lock was lost; COMMAND was stopped, or had ended without the lock
+  76   the lock was lost, or the time of --at-most was over, before COMMAND had ended
   69   Redis cannot be reached, or refuses
   71   the guardian could not be started
   64   the command line is wrong
@@ -70,7 +70,7 @@ The environment of COMMAND has HOLDFAST_NAME, the name of the lock; HOLDFAST_ID,
 			f.kind(&o.kind, "the kind of lock", kindWords()[:7]...)
 			f.number(&o.permits, 1, math.MaxInt32, "permits", "hold one of N permits of a permit semaphore; N has no effect if the number of permits was set before")
 			f.duration(&o.lease, "lease", "how long Redis keeps the lock after a crash, 50ms to 24h; default 30s; the lease is renewed every third of this time")
-			f.duration(&o.atLeast, "at-least", "keep the lock until D after it was acquired, even if COMMAND ends sooner")
+			f.duration(&o.atLeast, "at-least", "keep the lock for at least D after it was acquired, even if COMMAND ends sooner")
 			f.duration(&o.atMost, "at-most", "stop COMMAND when it has held the lock for D")
 			f.duration(&o.grace, "grace", "time from SIGTERM to SIGKILL; default 5s, or a third of the lease or of --at-most if that is less")
 			f.flag(&o.quiet, "q quiet", "print nothing about the lock")

@@ -80,12 +80,12 @@ func (a *app) free(ctx context.Context, client redis.UniversalClient, name strin
 	return exitOK
 }
 
-// sameHolders reports whether a lock has the same holders at two looks. If not, the user has agreed to free the lock of other holders.
+// sameHolders reports whether a lock has the same holders at two looks. If it has others, the user has not agreed to end their leases.
 func sameHolders(before, now inspect.Entry) bool {
 	return slices.EqualFunc(before.Holders, now.Holders, func(a, b inspect.Holder) bool { return a.ID == b.ID })
 }
 
-// agreed asks on the terminal.
+// agreed asks a question on the terminal, and reports whether the user says yes.
 func (a *app) agreed(ctx context.Context, question string) bool {
 	fmt.Fprint(a.stderr, question)
 	answer := make(chan string, 1)

@@ -29,10 +29,10 @@ func leadCommand() *command {
 If COMMAND ends with exit code 0, holdfast gives the leadership up, lets others lead first, and runs COMMAND again in its next term; with --once it ends instead. If COMMAND ends with another exit code, or ends after holdfast has passed on SIGINT, SIGTERM, SIGHUP or SIGQUIT, holdfast gives the leadership up and ends with the exit code of COMMAND.
 
 The environment of COMMAND has HOLDFAST_NAME, the name of the election; HOLDFAST_ID, the owner field in Redis; and HOLDFAST_TOKEN, the fencing token of the term, which grows from term to term.`,
-		exits: `  that of COMMAND, or 128 + the signal that ended it or the campaign
+		exits: `  that of COMMAND, or 128 + the number of the signal that ended COMMAND or the campaign
   76   the leadership was lost, and no further term was to follow (--once, a signal, COMMAND failed)
-  69   the keys hold something else, or are on another server of a cluster whose URL is that of a single server;
-       after any other failure of Redis, lead reports it once and keeps trying
+  69   the keys hold something else, or are on another server of a cluster, and the URL lacks ?cluster=true;
+       any other failure of Redis is reported once, and lead keeps trying
   71   the guardian could not be started
   64   the command line is wrong
   126  COMMAND cannot be run

@@ -27,7 +27,7 @@ func pageCommand() *command {
 		examples: "  holdfast page\n  holdfast page --listen :8080 --host ops.example.com --pattern 'orders:*'",
 		flags: func(f *flags) {
 			f.text(&listen, "listen", "ADDR", "the address to listen on; default localhost:7654")
-			f.text(&hosts, "host", "NAMES", "names under which browsers may reach the page, separated by commas; without it only localhost, the name in --listen, and IP addresses")
+			f.text(&hosts, "host", "NAMES", "further names under which browsers may reach the page, separated by commas; localhost, the name in --listen and IP addresses are always allowed")
 			f.text(&o.Pattern, "pattern", "PATTERN", "which locks are listed, as in the command KEYS of Redis; default all")
 			f.flag(&o.AllowFree, "allow-free", "let viewers free locks by force, after a confirmation")
 		},
@@ -45,7 +45,7 @@ func pageCommand() *command {
 			if opened == exitUsage {
 				return exitUsage
 			}
-			return code // not the code for a signal: users normally end the page by one
+			return code // not the code for a signal, which is the normal end of the page
 		},
 	}
 }

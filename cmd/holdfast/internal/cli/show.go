@@ -171,7 +171,7 @@ func describe(to io.Writer, p painter, e inspect.Entry, renewed string) {
 	}
 }
 
-const titleWidth = 9 // of a property
+const titleWidth = 9 // width of the title of a property, in columns
 
 func holderLine(h inspect.Holder) string {
 	parts := []string{text.Show(h.ID)}

@@ -25,7 +25,7 @@ func (a *app) top(ctx context.Context, client redis.UniversalClient, o topOption
 		a.say("the terminal: %v", err)
 		return exitSystem
 	}
-	a.quiet = true // the screen says it
+	a.quiet = true // the view shows errors itself
 	fmt.Fprint(a.stdout, enterScreen)
 	leave := func() { fmt.Fprint(a.stdout, leaveScreen); restore() }
 	defer func() { leave() }()

@@ -131,7 +131,8 @@ func (v *topView) searched(e inspect.Entry) []string {
 	return texts
 }
 
-// ask asks the user whether to free the selected lock. The answer is about this lock and its present holders, even if both are gone by then.
+// ask asks the user whether to free the selected lock. The answer is about this lock and its present holders, even if the list has changed when the
+// user answers.
 func (v *topView) ask() {
 	v.asked = v.one
 	if !v.open {

@@ -248,7 +248,7 @@ type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 func (t *target) doubting(dial dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
-		if err == context.DeadlineExceeded { //nolint:errorlint // If no connection was established in time, it is wrapped in a *net.OpError.
+		if err == context.DeadlineExceeded { //nolint:errorlint // A timeout before the handshake is wrapped in a *net.OpError.
 			t.warn(fmt.Sprintf("the TLS handshake with %s did not finish: it may speak plain Redis (redis://)", addr))
 		}
 		return conn, err

@@ -1,10 +1,10 @@
 //go:build unix
 
 // Package guard runs the guardian: a second process that kills a process group when a lease is about to end, even if the process that
-// renews the lease has been stopped or killed. A run is one execution of a command, with all processes that belong to it, and a mark identifies it:
-// see package kin.
+// renews the lease has been stopped or killed. A run is one execution of a command, with all processes that belong to it. Each run has a mark: see
+// package kin.
 //
-// The guardian runs this program. It leads the process group that it guards, so the group's ID cannot be reused. Once the guardian has
+// The guardian executes the same program. It leads the process group that it guards, so the group's ID cannot be reused. Once the guardian has
 // killed the group, no process can join it, so a command that would start too late does not start.
 package guard
 
@@ -110,8 +110,8 @@ func (g *Guard) Deadline(at time.Duration) bool { return g.send(orderDeadline, i
 // Command tells the guardian the process ID of the command, which may leave the group.
 func (g *Guard) Command(pid int) { g.send(orderCommand, int64(pid)) }
 
-// StepAside makes the guardian leave the group, which it still guards. The group is then gone as soon as its other processes have ended. It must
-// be called once the command has ended: from then on the guardian spares the command's process ID, which may belong to another process.
+// StepAside makes the guardian leave the group, which it still guards. The group is then gone as soon as its other processes have ended. Call
+// StepAside after the command has ended: from then on the guardian does not kill the process with the command's ID, which may be another one.
 func (g *Guard) StepAside() { g.send(orderAside, int64(syscall.Getpgrp())) }
 
 // End kills the guardian and all processes that are left in the group. The caller must reap the process PID.
@@ -124,8 +124,9 @@ func (g *Guard) End() {
 // Forget closes the pipe to a guardian that has ended.
 func (g *Guard) Forget() { _ = g.orders.Close() }
 
-// send writes an order to the guardian, either as a whole or not at all. It does not block: the pipe is full only if the guardian has been stopped
-// for a very long time. With a short write deadline instead, orders were lost on a busy machine, because the deadline had passed before the write.
+// send writes an order to the guardian, either as a whole or not at all. It does not block. If the pipe is full, the order is not sent; that happens
+// only if the guardian has been stopped for a very long time. A short write deadline is no alternative: on a busy machine orders were lost, because
+// the deadline had passed before the write.
 func (g *Guard) send(what byte, value int64) (sent bool) {
 	order := binary.NativeEndian.AppendUint64([]byte{what}, uint64(value))
 	pipe, err := g.orders.SyscallConn()

@@ -91,7 +91,7 @@ func (g *guardian) do(what byte, value int64) {
 func (g *guardian) leave(group int) { g.aside = g.aside || syscall.Setpgid(0, group) == nil }
 
 // kill kills the run. It first leaves the group, and then kills the whole group with one signal, which would otherwise also kill this process.
-// It cannot leave the group if the parent has ended, and then kills the processes one by one.
+// If the parent has ended, this process cannot leave the group, and kills the other processes one by one.
 func (g *guardian) kill() {
 	if group, err := unix.Getpgid(os.Getppid()); err == nil && !g.orphan {
 		g.leave(group)

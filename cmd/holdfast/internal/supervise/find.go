@@ -20,7 +20,7 @@ func (e *NotStarted) Error() string { return e.Err.Error() }
 
 func (e *NotStarted) Unwrap() error { return e.Err }
 
-// Find returns the path of a program as a shell would find it.
+// Find returns the path of a program as a shell would find it. Its error is a *NotStarted.
 func Find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if errors.Is(err, exec.ErrDot) {

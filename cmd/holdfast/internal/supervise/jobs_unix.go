@@ -10,7 +10,7 @@ import (
 )
 
 // suspend stops the process group of this process, and returns when the group continues, or soon after. It stops the group only if the
-// parent is a shell that can continue it. SIGTSTP would check that by itself, but does not stop a process that has caught it before.
+// parent is a shell that can continue it. For SIGTSTP the kernel makes this check, but SIGTSTP does not stop a process that has caught it before.
 func suspend() {
 	signal.Ignore(syscall.SIGTSTP)
 	ours, err1 := unix.Getsid(0)

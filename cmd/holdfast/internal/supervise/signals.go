@@ -38,7 +38,7 @@ func Ends(s os.Signal) bool {
 }
 
 // pass passes a signal on to the group. SIGTERM and SIGHUP also reach strays: processes of the run that have left the group. SIGINT and SIGQUIT do
-// not, as if a terminal had sent them. A command that is stopped until it gets the terminal is continued, because it would not handle the signal.
+// not, as if a terminal had sent them. If the command is stopped until it gets the terminal, pass continues it, so that it handles the signal.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)
 	if r.waits {
@@ -68,8 +68,8 @@ func (r *run) signalStrays(s syscall.Signal, inner bool) {
 	}
 }
 
-// Suspend stops the process group of this process, unless no shell could continue it, and returns when it continues. caught is the channel that gets
-// SIGTSTP. Suspend must be called on the main thread.
+// Suspend stops the process group of this process, and returns when the group continues. If no shell could continue the group, it is not stopped.
+// caught is the channel that gets SIGTSTP. Suspend must be called on the main thread.
 func Suspend(caught chan<- os.Signal) {
 	suspend()
 	signal.Notify(caught, syscall.SIGTSTP)

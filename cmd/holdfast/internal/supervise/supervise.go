@@ -49,7 +49,8 @@ type Result struct {
 	Received syscall.Signal // the last signal passed on that asks a process to end; 0: none
 }
 
-// Run starts the command in its own process group, and returns when no process of the run is left, or killWait after SIGKILL.
+// Run starts the command in its own process group, and returns when no process of the run is left, or 10 s after SIGKILL. If the command cannot be
+// started, the error is a *NotStarted; any other error means that the guardian could not be started.
 //
 // When the lease is lost, or will end within Grace, Run sends SIGTERM to the group. SIGKILL follows after Grace, and in any case before the
 // local deadline of the lease, so that the command is dead before others can acquire the lock. If this process is stopped or killed, a
@@ -300,9 +301,9 @@ func (r *run) over() bool {
 	return false
 }
 
-// gone reports whether no process of the run is left. It looks for strays twice: during the first look, a process may start another one that
-// the look has already passed, and end before the look reaches it. If there are very many processes, a look takes long; then the pause after it
-// is longer, too.
+// gone reports whether no process of the run is left. It looks for strays twice, because the first look may miss one: a process starts a child at a
+// place that the look has already passed, and ends before the look reaches the process itself. If there are very many processes, a look takes long;
+// then the pause after it is longer, too.
 func (r *run) gone() bool {
 	now := guard.Now()
 	if !errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) || now < r.lookAt {
