@@ -38,7 +38,7 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 	return e.await(ctx, r, false) // no recycling: the timer may still cancel the request
 }
 
-// sendMost is how long a goroutine that sends a call itself may be in go-redis: see gateway.Run.
+// sendMost is the longest time that a goroutine spends in go-redis when it sends a call itself: see gateway.Run.
 const sendMost = 2 * redisnode.Silence
 
 // lasts reports whether a goroutine with this context may send a call itself. While it does, it cannot react to the end of the context, for up to
@@ -50,7 +50,8 @@ func lasts(ctx context.Context) bool {
 }
 
 // sendLeft sends the call that the actor of the lock has left to this goroutine, if there is one. A hook of the client may end the goroutine
-// (runtime.Goexit, as t.FailNow does). Then nobody waits for the answer to the request. number is how many permits the request takes.
+// (runtime.Goexit, as t.FailNow does). Then nobody waits for the answer to the request, so the request is abandoned. number is how many permits it
+// takes.
 func (e *Engine) sendLeft(r *wait.Request, number int64) {
 	call := r.Offer.Collect()
 	if call == nil {
@@ -181,7 +182,7 @@ func (e *Engine) Cancel(r *wait.Request, cause error) {
 // releaseGrace is the time for which a release waits for Redis after its context has ended.
 const releaseGrace = 500 * time.Millisecond
 
-// Release ends a hold. If ctx has ended, Release still sends the request, and waits releaseGrace for the answer.
+// Release ends a hold. It sends the request even if ctx has ended. From the end of ctx, it waits up to releaseGrace for the answer.
 func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	r, err := e.claim(h)
 	if r == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// CheckServer tries everything that this engine needs from the servers for these kinds; see preflight.Check. If the engine ends first, the
-// error is ErrClosed.
+// CheckServer tries everything that this engine needs from the servers for these kinds; see preflight.Check. If the engine closes before the check
+// has finished, the error wraps ErrClosed.
 func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
 	e.door.RLock()
 	closing := e.closing.Load()

@@ -63,7 +63,8 @@ func (e *end) cutNames() string {
 	return strings.Join(names, ", ") + more
 }
 
-// Shutdown refuses waiting and new acquires, waits until the last lease has ended, and closes. It also closes if ctx ends first.
+// Shutdown refuses all acquires, both new and waiting ones. It waits until the last lease has ended, and then closes. If ctx ends first, it closes
+// at once, and its error names the locks that were still held, up to shownCut of them.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if e.closing.Load() {
 		return e.Close(ctx)
@@ -87,9 +88,9 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 // Close refuses new requests, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when everything has
 // ended.
 //
-// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx's, and locks that could not be released expire.
-// If a function of the user does not return, Close waits closeGrace for it, and the error names it. Later calls of Close wait for the same
-// end.
+// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx's, and locks that could not be released expire. If a
+// function of the user does not return, such as OnEvent or a hook of the client, Close waits for it for closeGrace or longer, and the error says
+// which one it is. Later calls of Close wait for the same end.
 func (e *Engine) Close(ctx context.Context) error {
 	e.door.Lock()
 	e.closing.Store(true)
@@ -175,7 +176,7 @@ const silentLooks = 4
 // awaitReleases returns when everything is released, or when it gives up the rest: because Close was aborted, or because Redis has been silent
 // for longer than any release waits. Only silence is an error.
 func (e *Engine) awaitReleases() (silent error) {
-	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // a shorter silence is normal: an orphan's release is sent once per window
+	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // shorter silence is normal: an orphan's release is sent once a window
 	heard := e.sender.Heard()
 	for looks := 0; looks < silentLooks; looks++ {
 		over, timer := clock.After(e.clock, patience/silentLooks)
@@ -223,6 +224,6 @@ func (e *Engine) giveUp() {
 	<-e.registry.living.zero
 }
 
-// closeGrace is the time for which Close waits for a function of the user that does not return. Close also waits for at least that time for calls
-// to Redis in flight.
+// closeGrace is the time for which Close waits for a function of the user that does not return. The limit for calls to Redis in flight is later if
+// the lease is long: a lease and a second after the beginning of Close.
 const closeGrace = 5 * time.Second

@@ -210,8 +210,8 @@ func (e *Engine) spawn() error {
 // each strategy.
 var resume = actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.ResumeDirective })
 
-// props returns the properties that all actors of this engine share: an idle actor runs on its sender's goroutine and continues on a worker, and a
-// panic neither stops nor restarts it.
+// props returns the properties that all actors of this engine share. An idle actor handles the first few messages on the goroutine of their sender,
+// and the rest on a worker. A panic neither stops nor restarts an actor.
 func (e *Engine) props(producer actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(producer, actor.WithMailbox(mailbox.New), actor.WithDispatcher(e.workers), actor.WithSupervisor(resume))
 }

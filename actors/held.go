@@ -21,8 +21,8 @@ func (a *shell) held() Held {
 	return Held{holds, waiting}
 }
 
-// Held asks the actors that are not idle for their leases, shard by shard. An actor does not stop while a message is on its way to it, so each
-// one answers.
+// Held collects the leases of all actors that are not idle, shard by shard. An actor does not stop while a message is on its way to it, so each one
+// answers.
 func (e *Engine) Held() iter.Seq[Held] {
 	return func(yield func(Held) bool) {
 		for i := range e.registry.shards {

@@ -69,8 +69,7 @@ type member struct {
 	awaited bool // a Shutdown waits for it
 }
 
-// Send gives the actor a message. It posts the message straight into the mailbox, because to send to a PID, protoactor would first look the PID
-// up.
+// Send gives the actor a message. It posts straight into the mailbox, because a send to a PID would first have to look up the PID.
 func (m *member) Send(message any) { m.mailbox.PostUserMessage(message) }
 
 // routed wraps a message that the registry has counted. Requests are not wrapped: they have the field Routed.
@@ -125,7 +124,7 @@ func (r *registry) tellOthers(a *lease.Address, message any) {
 	}
 }
 
-// prefixMax limits the prefix that a hook of the user's client may put before a name: with one of prefixMax bytes or more, demands are not
+// prefixMax limits the prefix that a hook of the user's client may put before a name. If the prefix has prefixMax bytes or more, demands are not
 // recognized.
 const prefixMax = 100
 
@@ -143,8 +142,8 @@ func (r *registry) demanded(key string, demand wait.Demanded) {
 	}
 }
 
-// enter begins a stage of the runtime's end and notifies every actor. When none of the actors that the stage waits for is left, the stage's
-// countdown notifies the engine.
+// enter begins a stage of the runtime's end and notifies every actor. When all actors that the stage waits for have stopped, the stage's countdown
+// notifies the engine.
 func (r *registry) enter(stage wait.Stage) {
 	for i := range r.shards {
 		for _, m := range r.shards[i].enter(stage) {
@@ -251,8 +250,8 @@ const (
 	stop        // stop the actor: nobody can reach it any more
 )
 
-// handled notes that the actor has handled a message, and whether its machine is idle now. done says that the machine wants the actor to stop.
-// It does so when it has nothing left to do and either the runtime is ending or the machine was asked to end.
+// handled notes that the actor has handled a message, and whether its machine is idle now. done says that the machine wants the actor to stop. A
+// machine wants that when it has nothing left to do, and the runtime is ending or the registry has asked the machine to end.
 func (m *member) handled(counted, idle, done bool) next {
 	s := m.shard
 	s.mu.Lock()

@@ -104,7 +104,7 @@ func TestRegistry_Draining(t *testing.T) {
 	r, m, got := newTestRegistry()
 	r.enter(wait.Draining)
 	assert.Equal(t, []any{routed{wait.Close{Stage: wait.Draining}}}, []any(*got))
-	assert.Equal(t, goOn, m.handled(true, false, false), "it is held")
+	assert.Equal(t, goOn, m.handled(true, false, false), "its lock is held")
 	assert.Equal(t, retire, m.handled(false, true, false))
 	assert.Equal(t, stop, m.handled(false, true, true))
 	m.stopped()

@@ -256,7 +256,8 @@ func lastCall(effects []wait.Effect) int {
 	return -1
 }
 
-// call sends a call. Only the last one of a step may be left to the requester: it would be sent after the others.
+// call sends a call. Only the last one of a step may be left to the requester, because the requester sends it after the shell has submitted the
+// others.
 func (a *shell) call(call wait.Call, last bool) {
 	carrier := call.Carrier()
 	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), a.member, call

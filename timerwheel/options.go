@@ -22,8 +22,8 @@ type Options struct {
 	// Width early. Required.
 	Width time.Duration
 
-	// Slots is the number of slots, at least 2, rounded up to a power of two. Slots * Width is
-	// one turn; longer delays cost a visit per turn. Default 1024; at most 1 << 24.
+	// Slots is the number of slots. It is rounded up to a power of two, and to 2 at least. Slots *
+	// Width is one turn; longer delays cost a visit per turn. Default 1024; at most 1 << 24.
 	Slots int
 
 	// Now reads a monotonic clock that runs at the speed of real time and does not start below

@@ -38,8 +38,8 @@ func (w *Wheel[T]) see(now time.Duration) {
 // on.
 //
 // The clock is read only if the slot seems out of reach, because reading it costs more than the
-// rest of Add. If w.tick lags behind, the window is merely older: a slot in it that has begun
-// by now is woken up for at once, and no slot in it is mistaken for that of another turn.
+// rest of Add. If w.tick lags behind, the window is merely older: if a slot in it has begun by
+// now, its wake-up comes at once, and no slot in it is mistaken for that of another turn.
 func (w *Wheel[T]) reach(tick int64) int64 {
 	if tick-w.tick > w.mask {
 		w.see(w.now())
@@ -70,9 +70,9 @@ func (w *Wheel[T]) put(t *Timer[T], tick, seat int64) {
 // after unlocking, because the request can block on the driver's goroutine.
 //
 // One request per slot and turn is enough, because w.tick never goes back. Suppose a wake-up
-// was requested for a slot a >= w.tick of that time. seat has the same index and is within one
-// turn of the present w.tick, so it is a or later. If it is later, because the driver is late
-// with a, drain finds the timer early and places it again.
+// was requested for slot k, when k >= w.tick. seat has the same index and is within one turn of
+// the present w.tick, so seat >= k. If seat > k, because the driver is late with k, drain finds
+// the timer early and places it again.
 func (w *Wheel[T]) await(seat int64) bool {
 	s := &w.slots[seat&w.mask]
 	if s.awaited {

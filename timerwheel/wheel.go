@@ -135,9 +135,10 @@ func (w *Wheel[T]) AddAll(ts []*Timer[T], at time.Duration) bool {
 	return true
 }
 
-// Wake makes the wheel read its clock, and deliver what is due. That is needed only if the clock jumps
-// forward, for example because it counts the time for which the machine was suspended: until the
-// next slot that it waits for, the wheel sleeps by Go's clock, which does not.
+// Wake makes the wheel read its clock, and deliver what is due. It is needed only after the
+// clock has jumped forward, for example because it counts the time for which the machine was
+// suspended. Without it, the wheel would notice the jump only at its next wake-up, because it
+// sleeps by Go's clock, which does not count suspensions.
 func (w *Wheel[T]) Wake() { w.driver.after(0) }
 
 // Cancel disarms t. It reports true if t was armed; due will then not receive it. It reports

@@ -327,7 +327,8 @@ func TestWheel_TakesReadingsOfTheClockInAnyOrder(t *testing.T) {
 	require.Equal(t, []int64{13, 10}, driver.Awaited)
 }
 
-// The clock may jump forward while the driver sleeps, and a timer that is armed then makes the wheel see that before the driver does.
+// The clock may jump forward while the driver sleeps. If a timer is armed after the jump, the wheel learns of the jump before the driver does. Wake
+// then still delivers what has become due.
 func TestWake_AfterAJumpOfTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

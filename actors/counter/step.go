@@ -80,7 +80,7 @@ func (s *State) Leased() bool { return false }
 
 func (s *State) Room() *[]wait.Effect { return &s.effects }
 
-// Forget removes a request that has been answered elsewhere from the queue. Distrust, which follows, removes it from everything else.
+// Forget removes from the queue a request that has been answered elsewhere. Distrust, which follows, removes it from everything else.
 func (s *State) Forget(r *wait.Request) { s.queue.Remove(r) }
 
 func (s *State) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }

@@ -126,7 +126,7 @@ func (s *State) invite() {
 	}
 }
 
-// reportSlow reports the waiters that have waited for long.
+// reportSlow reports the waiters that have waited for SlowWait.
 func (s *State) reportSlow(now time.Duration) {
 	for r, ahead := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r, ahead = s.queue.NextSlow(now, s.policy.SlowWait) {
 		s.emit(wait.Effect{Do: wait.DoReport, Request: r, Waiting: &protocol.Waiting{
@@ -190,7 +190,8 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 	s.waitOn(now)
 }
 
-// refuseTries refuses the tries that came while it was not known that those ahead of them have to wait. A try does not wait.
+// refuseTries refuses the tries in the queue, because a try does not wait. When they came, it was not known that the waiters ahead of them have to
+// wait.
 func (s *State) refuseTries() {
 	for r := s.queue.Front(); r != nil; {
 		next := r.Next

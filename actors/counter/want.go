@@ -13,9 +13,10 @@ import (
 // process for a while, the process makes a reservation. While a reservation lasts, the acquire scripts of other runtimes take no permits. Redisson
 // does not know reservations.
 //
-// Liveness does not depend on reservations. A reservation is a key that expires unless it is renewed. After its length the runtime ends it, even if the waiter has not got its permits; then the next reservation is twice as long. When a runtime has ended a reservation, a rest
-// begins: nobody may make another one for as long as the reservation lasted, so half of the time is left to other waiters. If a reservation
-// expires because its runtime crashed or could not reach Redis, another one may follow at once.
+// Liveness does not depend on reservations. A reservation is a key that expires unless it is renewed. When its length is over, the runtime ends it,
+// even if the waiter has not got its permits; then the next reservation is twice as long. When a runtime has ended a reservation, a rest begins:
+// nobody may make another one for as long as the reservation lasted, so half of the time is left to other waiters. If a reservation expires because
+// its runtime crashed or could not reach Redis, another one may follow at once.
 type want struct {
 	head   *wait.Request    // the oldest waiter
 	since  time.Duration    // when head became the oldest waiter
@@ -28,7 +29,7 @@ type want struct {
 
 const (
 	wantStep  = time.Second           // the longest time from an attempt to the renewal or the end of a reservation
-	wantSlack = wantStep / 3          // a reservation lasts so much longer in Redis: it must not expire before the call that ends it arrives
+	wantSlack = wantStep / 3          // Redis keeps a reservation for this much longer: it must not expire before the call that ends it arrives
 	restMin   = 50 * time.Millisecond // shortest rest
 )
 
@@ -87,7 +88,7 @@ func (s *State) noteUnknown(now time.Duration, call *countCall) {
 	}
 }
 
-// reserveAt returns when an attempt is due that makes, renews or ends a reservation.
+// reserveAt returns the instant at which an attempt is due that makes, renews or ends a reservation.
 func (s *State) reserveAt(now time.Duration) time.Duration {
 	if s.want.until > 0 {
 		return min(now+wantStep/3, s.want.until)

@@ -143,8 +143,8 @@ func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, 
 // exec sends commands as one pipeline, with a mark at its end: a PING whose reply repeats its argument. If the mark does not come back, the
 // connection was out of step or broke, and some of the earlier replies may belong to other commands.
 //
-// It returns the reason why the mark did not come back; nil: it did. Each command also has its own error. When the server refuses the
-// handshake of a new connection, go-redis reports that by Exec alone, so exec sets the error of the commands.
+// It returns the reason why the mark did not come back; nil: it did. Each command also has its own error. If the server refuses the handshake of a
+// new connection, go-redis sets only the error of Exec, so exec copies it to the commands.
 func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner, commands []redis.Cmder) error {
 	var text any = strconv.FormatUint(s.marks.Add(1), 10)
 	mark := redisnode.NewCommand("ping", text)
@@ -214,7 +214,7 @@ func (b *batch) loads() (loads []redis.Cmder) {
 	return loads
 }
 
-// postExcept posts all results except those of calls whose script the server lacks, or refuses as a bundle. It returns the indices of these
+// postExcept posts all results, except those of calls whose script the server lacks, or whose bundle it refuses. It returns the indices of these
 // calls, which have to be sent again.
 func (s *Sender) postExcept(b *batch, open []int) []int {
 	var again []int

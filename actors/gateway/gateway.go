@@ -20,12 +20,12 @@ type Gateway interface {
 	// Submit takes a call. Its result is posted to the actor that made it, maybe before Submit returns.
 	Submit(call *rpc.Call)
 	// Run is Submit for a goroutine that waits for the result anyway: an idle gateway sends the call on that goroutine. If Redis does not
-	// answer, Run returns after twice redisnode.Silence. A hook of the client that blocks holds Run up.
+	// answer, Run returns within twice redisnode.Silence. A hook of the client that blocks holds Run up.
 	Run(call *rpc.Call)
 	// Resume ends the pause of this gateway after an outage. The watchdog calls it when its renewals have been answered; see Recovered.
 	Resume()
-	// Stop ends the gateway. The returned channel is closed when the last worker has returned from Redis. Calls that wait to be sent need not get
-	// an answer.
+	// Stop ends the gateway. The returned channel is closed when the last worker has returned from Redis. Calls that are still in line may stay
+	// unanswered.
 	Stop() (done <-chan struct{})
 }
 
@@ -174,7 +174,8 @@ func (g *gateway) startWorker() {
 	g.group.Go(g.work)
 }
 
-// work sends batches until the gateway stops, or until there is a worker too many. If a hook of the client ends the goroutine, another one takes over.
+// work sends batches until the gateway stops, or until there is one worker too many. If a hook of the client ends the goroutine, another one takes
+// over.
 func (g *gateway) work() {
 	var b *batch
 	defer func() {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// A timer for a deadline that fires while the gateway stops must not start a worker, because nobody would wait for it.
+// If the timer for a deadline fires while the gateway stops, it must not start a worker, because nobody would wait for the worker.
 func TestGateway_StoppedChecksNothing(t *testing.T) {
 	t.Parallel()
 	g := newGateway(NewSender(Config{Clock: clock.NewSystem()}), &redisnode.Node{}, Options{})

@@ -95,7 +95,7 @@ func (f *file) push(call *rpc.Call) {
 	}
 }
 
-// pop moves calls that leave the line at this instant, up to n in all.
+// pop appends the calls that leave the line at this instant to calls, until calls has n of them or the file is empty.
 func (f *file) pop(calls []*rpc.Call, n int, now, heard time.Duration) []*rpc.Call {
 	for len(f.waiting) > 0 && len(calls) < n {
 		if f.waiting[0].Leave(now, heard) {

@@ -65,8 +65,8 @@ func (e *Ending) Why() string {
 	return e.why
 }
 
-// Context makes a context for the user. It ends with the lease, with Err as its cause, or with parent. A caller that has only its Done channel and
-// the cancel function still has the context, in the sense of Awaited.
+// Context makes a context for the user. It ends with parent, or with the lease, whose Err is then its cause. A caller that keeps only the cancel
+// function still has the context, in the sense of Awaited.
 func (e *Ending) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx := &Context{}
 	inner, cancel := e.bound(parent, &audience{context: ctx})

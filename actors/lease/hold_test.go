@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Local holders of one turn share a grant. A lease that has ended must not seem valid because the grant continues with the next holder.
+// Local holders of one turn use the same grant, one after the other. When a lease has ended, it is not valid any more, even if the grant continues
+// with the next holder.
 func TestHold_EndsWithItsHolderWhenTheGrantGoesOn(t *testing.T) {
 	grant := newTestGrant(Deadline(0, time.Second))
 	first, second, third := &Hold{Grant: grant}, &Hold{Grant: grant}, &Hold{Grant: grant}

@@ -6,6 +6,6 @@ type (
 	Due struct{ Grant *Grant }
 	// Gone says that Redis does not have the grant any more.
 	Gone struct{ Grant *Grant }
-	// CountRequesters has the shell check whether the actors that wait for the lock or hold leases still exist.
+	// CountRequesters tells the shell to check whether the actors that wait for the lock or hold leases still exist.
 	CountRequesters struct{}
 )

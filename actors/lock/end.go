@@ -30,7 +30,8 @@ type orphan struct {
 	nobody         bool          // only the at-least keeps the lock taken, so the release waits for the end of the at-least
 }
 
-// orphanFrom has a grant released in the background. from is the instant of the first release, and length is the lease that Redis was asked for.
+// orphanFrom makes a grant an orphan, which is released in the background. from is the instant of the first release, and length is the lease that
+// Redis was asked for.
 func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length time.Duration) *orphan {
 	s.orphans = append(s.orphans, orphan{
 		id: id, duplicateUntil: duplicateUntil, next: from, until: max(from, duplicateUntil) + length + lease.Margin(length),
@@ -49,7 +50,7 @@ func (s *State) hasOrphan(id string) bool {
 	return slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id })
 }
 
-// orphanLater has a grant released that Redis does not have now, but that a delayed duplicate of its acquire may still create. The first
+// orphanLater makes an orphan of a grant that Redis does not have now, but that a delayed duplicate of its acquire may still create. The first
 // release waits a little, because it would find nothing now.
 func (s *State) orphanLater(now time.Duration, id string, duplicateUntil, lease time.Duration) *orphan {
 	return s.orphanFrom(min(now+s.policy.OrphanPause(0), max(now, duplicateUntil)), id, duplicateUntil, lease)
@@ -158,7 +159,7 @@ func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned boo
 	s.retryAt = now
 }
 
-// lostLease reports the loss of the grant by those who hold it or are releasing it.
+// lostLease returns the effect that reports the loss of the grant. Held counts from the oldest of the leases that are held or being released.
 func (s *State) lostLease(now time.Duration, reason protocol.LossReason) wait.Effect {
 	since := now
 	for _, h := range s.holds {

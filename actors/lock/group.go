@@ -243,7 +243,8 @@ func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	}
 }
 
-// onAlarm has the members whose alarm is due take a step. If a member's alarm has been moved to a later instant meanwhile, it goes back to the heap.
+// onAlarm delivers the alarm to each member whose alarm is due. If a member's alarm has been moved to a later instant meanwhile, it goes back to
+// the heap.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // a member that wants another alarm at once waits for the next step

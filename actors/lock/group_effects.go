@@ -218,9 +218,9 @@ func (h *Group) contender(id string) *State {
 	return nil
 }
 
-// call has the contender whose place is first in Redis' queue ask at once. It need not be the first contender of this process, because the calls
-// of older ones may have been lost. If the place belongs to no contender, a failover has brought back a place that was given up. The place is given
-// up again, because other processes would wait for it: they consider all waiters of a living process alive.
+// call makes a contender ask at once, because its place is the first in Redis' queue. It need not be the first contender of this process, because
+// the calls of older ones may have been lost. If the place belongs to no contender, a failover has brought back a place that was given up. The
+// place is given up again, because other processes would wait for it: they consider all waiters of a living process alive.
 func (h *Group) call(now time.Duration, next string) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
@@ -238,8 +238,8 @@ func (h *Group) call(now time.Duration, next string) {
 	h.again = append(h.again, again{&h.desk, nil})
 }
 
-// tellHolder has a contender ask at once if it holds the lock in Redis without knowing it: the reply of the release that gave it the lock
-// was lost, and the repeated release named another heir. On standby the contender would ask only after a third of its lease.
+// tellHolder makes a contender ask at once if it holds the lock in Redis without knowing it: the reply of the release that gave it the lock was
+// lost, and the repeated release named another heir. On standby the contender would ask only after a third of its lease.
 func (h *Group) tellHolder(id string) bool {
 	s := h.contender(id)
 	if s == nil || s.phase != free {
@@ -270,8 +270,8 @@ func (h *Group) gather(s *State, r *wait.Request) {
 	}
 }
 
-// gatherFrom moves the owner's requests from one queue to the member that holds, or to a new member if they share the lock. Requests that
-// the grant makes impossible are refused.
+// gatherFrom moves the owner's requests from one queue to the member that holds the lock, or to a new member if they share it. Requests that the
+// grant makes impossible are refused.
 func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 	if q.Owners[r.Owner] == 0 {
 		return
@@ -374,9 +374,9 @@ func (h *Group) unlisten(s *State, channel string) {
 }
 
 // hear tracks whether Redis answers. A result, or a permanent rejection, resets the record of failures. A failed call alone does not refuse the
-// queued requests, because they do not depend on that call: they are refused when Redis has been silent for policy.Patience while they waited. Only a
-// try at the head of the queue, which waits for members to end (vacates), is refused after the first failed call. A call that Redis has refused
-// because it came too late does not refuse the try either: Redis answers, and the next call can succeed.
+// queued requests, because they do not depend on that call: they are refused when Redis has been silent for policy.Patience while they waited. The
+// exception is a try at the head of the queue, which waits for members to end (vacates): the first failed call refuses it. But if the call failed
+// only because it came too late, the try stays, because Redis answers and the next call can succeed.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}

@@ -80,8 +80,8 @@ func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	return ok || h.vacates(r)
 }
 
-// vacates reports whether the members that keep r out end soon, and no caller has anything to do with them: a grant that lingers, or a call in flight
-// whose caller has given up. To the user, they do not hold the lock, so a try may wait for their end.
+// vacates reports whether the members that keep r out end soon because no caller needs them: they have only a grant that lingers, or a call in
+// flight whose caller has given up. To the user, they do not hold the lock, so a try may wait for their end.
 func (h *Group) vacates(r *wait.Request) bool {
 	for s := h.first; s != nil; s = s.next {
 		beside := s.address.Kind.Grants != scripts.GrantPerLock && r.Address.Kind.Grants != scripts.GrantPerLock
@@ -129,8 +129,8 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	}
 }
 
-// moveUp has the waiters behind one that gives up take the places ahead of them in Redis' queue, so that the process gives up its last
-// place. If it gave up the first place instead, a process with impatient waiters would never reach the head of the queue. Other processes do
+// moveUp handles a waiter that gives up: the waiters behind it take the places ahead of them in Redis' queue, so that the process loses only its
+// last place. If it gave up the first place instead, a process with impatient waiters would never reach the head of the queue. Other processes do
 // not wait longer because of that. There may be very many waiters, so at most behindMax move up.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	s := servedBy(gone).member

@@ -26,8 +26,9 @@ func (p *spare) freed(now, from time.Duration, n int) {
 	p.news++
 }
 
-// asked notes the reply to an acquire of s. The reply may be older than a message that came while the call was in flight; then at least one
-// waiter may ask. A call that a message has caused may have the same time as the message, so that time alone does not tell which was first.
+// asked notes the reply to an acquire of s. The reply may be older than a message that came while the call was in flight; then at least one waiter
+// may ask. A call that a message has caused may have the same time as the message. The times then do not show which was first, so asked also
+// compares news.
 func (p *spare) asked(s *State, done *callDone) {
 	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent && p.news != done.call.news {
 		p.count = max(p.count, 1)
@@ -54,9 +55,9 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	}
 }
 
-// findOwn finds the member for a request that needs a grant of its own; nil: a new member. An existing member must have neither grant nor waiter, and
-// no member after it may have a waiter. ok is false if the request must stay in the queue: only as many waiters become members as may ask Redis. At
-// least one always may.
+// findOwn finds the member for a request that needs a grant of its own; nil: a new member. An existing member can serve the request if it has
+// neither a grant nor a waiter, and if no member behind it has a waiter, tries aside. ok is false if the request must stay in the queue: only as
+// many waiters become members as may ask Redis, but always at least one.
 func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -78,7 +79,7 @@ func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	return found, r.Try || n < max(h.spare.count, 1)
 }
 
-// advanceSpare has refused waiters ask again, oldest first, at most one for each grant to spare.
+// advanceSpare makes the waiters that were refused ask again, the oldest first, and at most one for each grant to spare.
 func (h *Group) advanceSpare(now time.Duration) {
 	if h.crowd == 0 {
 		return
@@ -108,7 +109,7 @@ func (h *Group) hears() bool {
 	return l != nil && l.ready
 }
 
-// hold has the first waiter of a new member wait for a message if Redis would refuse it now.
+// hold makes the first waiter of a new member wait for a message, if Redis would refuse that waiter now.
 func (s *State) hold(now time.Duration) {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.member.group.exhausted(now) && !s.queue.Front().Try {
 		spare := &s.member.group.spare
@@ -118,8 +119,8 @@ func (s *State) hold(now time.Duration) {
 	}
 }
 
-// succeed has the oldest waiter take the place of a holder that releases its grant, so that the grant is passed on and not released. A
-// waiter whose own acquire is in flight is left out, because that call would have to be undone.
+// succeed makes the oldest waiter the successor of a holder that releases its grant, so that the grant is passed on and not released. A waiter
+// whose own acquire is in flight is left out, because that call would have to be undone.
 func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
 	if h.crowd == 0 || s.holdOf(gone) == nil || len(s.holds) > 1 || !s.passesOn(now) {
 		return

@@ -55,8 +55,8 @@ func (s *State) advanceLinger(now time.Duration) {
 	}
 }
 
-// lingerAt returns when a lingering grant must be looked at: at the end of its time, or when its renewal is overdue. The end stays the same for
-// the whole turn, so that the timer need not be set again for each holder.
+// lingerAt returns the instant at which a lingering grant must be looked at: the end of its time, or the instant from which its renewal is overdue,
+// whichever is earlier. The end stays the same for the whole turn, so that the timer need not be set again for each holder.
 func (s *State) lingerAt() time.Duration {
 	switch {
 	case s.phase != held || s.turn.lingerTo == 0 || s.turn.spent:

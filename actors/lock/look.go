@@ -29,7 +29,7 @@ func (s *State) forgettable() bool {
 	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil
 }
 
-// wantLook has Redis asked although no request waits. There are two reasons for that: a try was refused because of the local holder, and the
+// wantLook plans one question although no request waits. There are two reasons for that: a try was refused because of the local holder, and the
 // next try should get a fresh answer; or a force-release may have ended the grant.
 func (s *State) wantLook() {
 	if s.forgettable() {
@@ -60,7 +60,7 @@ func (s *State) advanceLook(now time.Duration) {
 	}
 }
 
-// lookAt returns when advanceLook will ask Redis next; clock.Never: no question is planned.
+// lookAt returns the instant of the next question; clock.Never: none is planned.
 func (s *State) lookAt() time.Duration {
 	if s.looking.at == 0 || !s.forgettable() {
 		return clock.Never
@@ -92,7 +92,8 @@ func (s *State) onLookDone(now time.Duration, m *callDone) {
 	}
 }
 
-// advanceLook has the members with a fixed lease ask Redis whether it still has their grants, while other local requests wait.
+// advanceLook makes the members with a fixed lease ask Redis from time to time whether it still has their grants, as long as other local requests
+// wait, or once more if that is wanted.
 func (h *Group) advanceLook(now time.Duration) {
 	switch {
 	case h.fixed == 0 || h.crowd == 0 && !h.wanted:

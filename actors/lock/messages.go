@@ -20,7 +20,7 @@ type (
 		id   string
 		sent time.Duration
 	}
-	// promoted ends a contender's standby, and has it ask at once.
+	// promoted ends a contender's standby, and makes it ask at once.
 	promoted struct{}
 	// callDone is the result of a script call of this lock.
 	callDone struct {

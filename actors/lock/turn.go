@@ -72,9 +72,9 @@ func (s *State) turnsIn() time.Duration {
 	return 1
 }
 
-// endTurn gives other processes the chance to acquire the lock. If no other process waits, the same call passes the lock on to the next
-// local waiter, which saves a release and an acquire. The script decides that by the number of subscribers, so the server must know all of
-// them (Counts).
+// endTurn gives other processes the chance to acquire the lock, by a release, or by a pass that may turn into one. The script of that pass releases
+// the lock if other processes wait. If none waits, it passes the lock on to the next local waiter, which saves a release and an acquire. The script
+// decides by the number of subscribers, so the server must know all of them (Counts).
 //
 // When a gap is due, the lock is released all the same: without gaps, clients that poll would never find it free.
 func (s *State) endTurn(now time.Duration, head *wait.Request) {
@@ -92,8 +92,8 @@ func (s *State) sound(now time.Duration) bool {
 	return !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/3
 }
 
-// give makes a waiter the holder of the grant, together with those behind it that may share it. Each holder gets its own fencing token, and
-// a later holder a larger one, even within one grant in Redis.
+// give makes a waiter the holder of the grant, together with the waiters behind it that may share the grant. Each holder gets its own fencing
+// token, and a later holder a larger one, even within one grant in Redis.
 func (s *State) give(now time.Duration, r *wait.Request) {
 	s.turn.served++
 	if s.address.Kind.Tokens {
@@ -163,8 +163,8 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 
 // onRelease ends one lease, and the grant with its last lease.
 //
-// A goroutine ends its lease itself (Claim) before its request arrives here. If the lease is lost in between, endHolds cannot end it any
-// more and counts it in claimed. This request is then one of those that it counted.
+// A goroutine ends its lease itself (Claim) before its request arrives here. If the lease is lost in between, endHolds cannot end it any more and
+// counts it in claimed. This request is then one of those that were counted.
 func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	h := s.holdOf(r)
 	switch {
@@ -300,10 +300,10 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	}
 }
 
-// passedAt returns an instant for endGrant, after a pass that has succeeded: a duplicate of the old grant's acquire that runs after this instant
-// may have brought the grant back. Usually that is the instant at which the call was sent. But a repeated pass may only find the new grant in
-// place. If the old grant can exist beside the new one, a duplicate may have run since the first copy of the pass. Then the instant is that of
-// the first copy.
+// passedAt returns an instant for endGrant, after a pass that has succeeded: since then, a delayed duplicate of the old grant's acquire may have
+// brought the old grant back. Usually that is the instant at which the call was sent. But if the pass was repeated, its first copy may have
+// replaced the old grant already. Where the old grant can exist beside the new one, a duplicate may have run since that copy, so passedAt then
+// returns the instant of the first copy.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)
@@ -434,8 +434,8 @@ func (s *State) endGrant(now, sent time.Duration) {
 	s.grant, s.guarded = nil, false
 }
 
-// orphanGrant has the grant released in the background, because Redis may still have it. endGrant is called next, and need not do that
-// again.
+// orphanGrant makes the grant an orphan, which is released in the background, because Redis may still have the grant. endGrant is called next, and
+// need not do that again.
 func (s *State) orphanGrant(now time.Duration) {
 	g := s.orphanFrom(now, s.grant.ID, max(s.grant.duplicateUntil, now), s.grant.longest)
 	g.lasting, g.least = s.grant.lasting, s.grant.Least()

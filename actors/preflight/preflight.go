@@ -40,7 +40,8 @@ type Config struct {
 }
 
 // Check tries everything that a runtime needs from the servers for these kinds, with throw-away names. It returns a *protocol.CheckError with
-// whatever does not work; nil: everything does. go-redis may ignore ctx until its own timeouts end, but Check returns when ctx ends.
+// whatever does not work; nil: everything does. go-redis may ignore ctx until its own timeouts end, but Check returns when ctx ends, and after
+// checkWait at the latest.
 func Check(ctx context.Context, c Config, kinds []*scripts.Kind) error {
 	asking, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()

@@ -113,7 +113,8 @@ func (c *check) kindRights(ctx context.Context, n *needs, kind *scripts.Kind, ra
 	c.commands(ctx, n, kind, needed, raw)
 }
 
-// commands tries the commands of a kind's scripts, all in one script that was made for that.
+// commands tries the commands of a kind's scripts: those that leave nothing behind all in one script that was made for that, and rpush in another
+// one.
 func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, needed scripts.Needs, raw string) {
 	var names []string
 	var words [][]any

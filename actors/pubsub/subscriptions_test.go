@@ -102,7 +102,7 @@ func TestSubscriptions_FewSinglesAtATime(t *testing.T) {
 	assert.Len(t, s.has, 5*singlesMax)
 }
 
-// What happens to one channel takes no time for those that wait for a command of their own.
+// A reply about one channel causes no work for the channels that wait for a command of their own.
 func TestSubscriptions_ManySinglesCostNothing(t *testing.T) {
 	t.Parallel()
 	s := newSubscriptions(false)
@@ -120,7 +120,7 @@ func TestSubscriptions_ManySinglesCostNothing(t *testing.T) {
 	assert.Len(t, s.asked[0].channels, 1000, "channels that were confirmed share a command")
 }
 
-// Names that come and go while there is no connection leave nothing.
+// Channels that come and go while there is no connection leave nothing behind.
 func TestSubscriptions_ForgetsWhatItNeverAskedFor(t *testing.T) {
 	t.Parallel()
 	s := newSubscriptions(false)

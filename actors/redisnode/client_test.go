@@ -96,7 +96,8 @@ func (m meddling) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// A hook of the user may send commands with the context that it gets. They reach the client to which they are sent, and a transaction is one.
+// A hook of the user may send commands with the context that it gets. They reach the client to which they are sent, and a transaction stays a
+// transaction.
 func TestBounded_HooksMaySendCommands(t *testing.T) {
 	t.Parallel()
 	clients := make([]redis.UniversalClient, 2)
@@ -130,7 +131,7 @@ func TestBounded_HooksMaySendCommands(t *testing.T) {
 	assert.Zero(t, one.Exists(t.Context(), "single", "piped").Val())
 }
 
-// Closed clients are forgotten with their last reference.
+// A closed client is forgotten when nothing refers to it any more.
 func TestBounded_ForgetsClients(t *testing.T) {
 	known := func() (n int) {
 		handsBack.Range(func(any, any) bool { n++; return true })

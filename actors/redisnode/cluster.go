@@ -20,8 +20,8 @@ const DiscoverWait = 2 * time.Second
 // ErrNoMaster is the error for a key without a node, although the nodes are known.
 var ErrNoMaster = errors.New("none is said to serve a key")
 
-// Cluster has the masters of a Redis Cluster as go-redis knows them. When go-redis uses its list of masters, and the list is older than
-// ClusterStateReloadInterval (60 s by default), it discovers them again. Suspect also makes it do so.
+// Cluster has the masters of a Redis Cluster as go-redis knows them. go-redis discovers the masters again when it needs its list of them and the
+// list is older than ClusterStateReloadInterval (60 s by default). Suspect makes it do so earlier.
 type Cluster struct {
 	client    *redis.ClusterClient
 	tells     *PublishMode

@@ -82,8 +82,8 @@ func (c *Cluster) askWho(ctx context.Context) (masters []*redis.Client, err erro
 	return masters, err
 }
 
-// inBackground runs a function that may wait for go-redis for longer than its caller needs the result. Close waits for it if it ends in
-// bounded time. Without timeouts it may end only when the user closes the client.
+// inBackground runs a function that may wait for go-redis for longer than its caller needs the result. Close waits for the function if the client
+// has timeouts that bound it. Otherwise the function may end only when the user closes the client.
 func (c *Cluster) inBackground(f func()) {
 	if timeoutsOf(c.client).bounded() {
 		c.background.Go(f)

@@ -68,7 +68,8 @@ func (t through) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 // handBack is the last hook of a client.
 type handBack struct{ of weak.Pointer[redis.Client] }
 
-// due returns the detour that commands are on, if command is the first of them. By value, because the user's own commands pass here, too.
+// due returns the detour that commands are on, if command is the first of them; otherwise the zero value. It returns no pointer, because the user's
+// own commands pass here, too, and should cost no allocation.
 func (h handBack) due(ctx context.Context, command redis.Cmder) (d detour) {
 	if on, found := ctx.Value(detourKey{}).(*detour); found && on.of == h.of && on.first == command {
 		d = *on

@@ -22,7 +22,7 @@ type Call struct {
 	claimed atomic.Bool // set by the gateway when it takes the call out of its line, or by the sender when it withdraws the call
 
 	// set by the gateway when it takes the call out of its line
-	Since    time.Duration // since when Redis has kept the call waiting: from its submission, or from Redis's last answer to another call if that is later
+	Since    time.Duration // since when Redis has kept the call waiting: from its submission, or from Redis's last answer to another call, if later
 	NotAfter time.Duration // the last instant at which Redis may execute the call; 0: it was not taken out of the line to be sent
 	Deadline time.Duration // if there is no answer by this instant, the outcome is unknown; 0: as for NotAfter
 

@@ -71,7 +71,7 @@ func (t *Recorder) Outcome(s *Span, a Acquired, leased bool) {
 	}
 }
 
-// Waiting reports an acquire that has waited for long.
+// Waiting reports an acquire that has waited for a long time.
 func (t *Recorder) Waiting(s *Span, w protocol.Waiting) {
 	if s != nil && t.trace.Waiting != nil {
 		t.safely(func() { t.trace.Waiting(s.ctx, w) })

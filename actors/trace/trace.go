@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Trace has functions that are called when something happens in a runtime. Those that are nil are not called. A nil Trace costs one
-// comparison.
+// Trace has functions that are called when something happens in a runtime. Those that are nil are not called, and cost a comparison.
 //
 // The functions run inside the runtime, on the goroutines of actors and pipelines, except Acquiring and Leader. They must be fast: while one
 // runs, its lock waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked

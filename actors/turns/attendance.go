@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// attendance estimates how many of the subscribers that a release of this process notifies never try for the lock. They are called mere
-// listeners.
+// attendance estimates how many subscribers of the channel never try for the lock, although each release of this process notifies them. They are
+// called mere listeners.
 //
-// Some subscribers never try: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who
-// receives it, and a release does not say who made it, so the process can only count releases. Between its own release and its next grant, each
-// process that wants the lock has one turn; the other subscribers count as absent. Turns are sometimes counted wrongly, because a process is slow
+// Some subscribers never try: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who receives
+// it, and a release does not say who made it, so the process can only count releases. Between its release and its next grant, every other process
+// that wants the lock has one turn. The subscribers without a turn count as absent. Turns are sometimes counted wrongly, because a process is slow
 // or has two turns. So the estimate is the number of subscribers that were absent in nearly all of the newest turns.
 type attendance struct {
 	notified int  // subscribers that this process's newest release notified, not counting this process

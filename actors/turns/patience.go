@@ -6,9 +6,9 @@ import "time"
 // When these slots are over, the process tries, in case those ahead have stopped waiting. If slots are shorter than turns, every process tries
 // during each turn, and all but the first find the lock taken: an attempt in vain.
 //
-// Each attempt in vain therefore doubles the slots. The first few do not count, because each of the other processes may have caused one.
-// An early attempt that finds the lock free makes slots short again: a process ahead has stopped waiting, and its slot left the lock free. If only
-// mere listeners are ahead, each process finds the lock free before its slots double, so they stay short.
+// Each attempt in vain therefore doubles the slots. The first few do not count, because each of the other processes may have caused one of them. An
+// early attempt that finds the lock free makes slots short again: a process ahead has stopped waiting, and its slot left the lock free. If only
+// mere listeners are ahead, each process finds the lock free before its slots double, so slots stay short.
 //
 // Neither error is harmless. Slots that are too long leave the lock free. Slots that are too short cause turns out of order, which spoil the
 // estimate of attendance.
@@ -61,7 +61,7 @@ func (w *patience) won(absent bool) {
 	w.holder, w.early = "", false
 }
 
-// slot makes a short slot longer when the number of attempts in vain is larger than that of the other waiters.
+// slot makes a short slot longer if there have been more attempts in vain than there are other waiters.
 func (w *patience) slot(short time.Duration, others int) time.Duration {
 	doublings := min(max(w.vain-min(others, othersMax), 0), doublingsMax)
 	return max(short, min(short<<doublings, w.turn+w.turn/4))

@@ -69,8 +69,9 @@ func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, p.PollCap/2) + 1)
 }
 
-// OrphanPause returns the pause before the next release of an orphan, after the given number of releases that may not have been the last. The
-// pause doubles, so that few releases are in vain. A late copy of the acquire then holds the lock for about as long as the copy was late.
+// OrphanPause returns the pause before the next release of an orphan, after the given number of releases that were executed while a copy of its
+// acquire could still arrive. The pause doubles, so that few releases are in vain. If a late copy does take the lock, it holds the lock for about
+// as long as it was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

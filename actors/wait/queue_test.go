@@ -56,7 +56,7 @@ func TestQueue_KeepsTheOrderOfThoseWhoStay(t *testing.T) {
 	}
 }
 
-// A request is reported once, when it has waited for the limit. The largest limit is never over.
+// A request is reported once, when it has waited for the limit. With the largest limits, and with limit 0, it is never reported.
 func TestQueue_ReportsSlowRequests(t *testing.T) {
 	t.Parallel()
 	r := &Request{Came: time.Second}

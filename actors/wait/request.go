@@ -29,7 +29,7 @@ type Request struct {
 
 	// of an operation that counts
 	Count  *scripts.CountOp
-	Number int64 // how many permits, or the number to set; a wait for zero gets its own number here. In the answer of a Give or an Ask: Redis' result
+	Number int64 // how many permits, or the number to set; of a wait for zero: its arrival number. In the answer of a Give or an Ask: Redis' result
 
 	// The receiver of the answer: one of the three is set.
 	Answered  chan struct{}  // a goroutine

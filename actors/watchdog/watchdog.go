@@ -56,9 +56,9 @@ type Watchdog struct {
 	recoveries  int                                          // how often Redis has come back
 	resumeLater []gateway.Gateway                            // gateways to be resumed when no renewal is in flight
 
-	// A wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while any grant is
-	// kept, the nudger wakes wheel every nudgeEvery: wheel reads the clock, and hands over the grants that became due during a suspension. fine needs
-	// no nudge: it wakes after each of its turns, which take 1024 slots of a millisecond, as long as it contains a grant.
+	// A wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while any grant is kept, the
+	// nudger wakes wheel every nudgeEvery: wheel reads the clock, and hands over the grants that became due during a suspension. The other wheel,
+	// fine, needs no nudge: as long as it contains a grant, it wakes at least once per turn, and a turn is 1024 slots of a millisecond.
 	nudge   timerwheel.Timer[*lease.Grant] // is due at once, and belongs to no grant
 	nudger  clock.Timer                    // adds nudge to the wheel
 	nudging atomic.Bool                    // nudger is set, or nudge is in the wheel or on its way to the actor
