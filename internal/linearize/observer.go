@@ -30,12 +30,13 @@ func (r *run) observe(ctx context.Context, client *redis.Client) {
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
 	for ctx.Err() == nil {
+		r.lookOnce(client)
 		select {
 		case <-ctx.Done():
 		case <-looks.C:
 		}
-		r.lookOnce(client)
 	}
+	r.lookOnce(client)
 }
 
 // lookOnce looks at the names over a connection without a proxy, so that only faults of the server disturb the look. While the server restarts,
