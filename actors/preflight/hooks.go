@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -70,12 +72,12 @@ func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]s
 }
 
 // unheard reports whether a subscriber of a channel misses what a script publishes on it.
-func (c *check) unheard(ctx context.Context, channel string) bool {
-	pubsub, err := c.listen(ctx, channel, c.Publish.IsSharded())
-	defer func() { _ = pubsub.Close() }()
-	if err != nil {
-		return false
-	}
-	heard, err := c.call(ctx, scripts.CheckPublish(c.Site, channel))
-	return err == nil && heard == int64(0)
+func (c *check) unheard(ctx context.Context, channel string) (unheard bool) {
+	_ = c.listen(ctx, channel, c.Publish.IsSharded(), func(_ *redis.PubSub, refusal error) {
+		if refusal == nil {
+			heard, err := c.call(ctx, scripts.CheckPublish(c.Site, channel))
+			unheard = err == nil && heard == int64(0)
+		}
+	})
+	return unheard
 }

@@ -224,25 +224,24 @@ func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, chann
 
 // subscribe subscribes to a channel and unsubscribes from it, and returns how each was refused.
 func (c *check) subscribe(ctx context.Context, channel string, sharded bool) (in, out error) {
-	pubsub, in := c.listen(ctx, channel, sharded)
-	defer func() { _ = pubsub.Close() }()
-	if in != nil && !scripts.IsDenied(in) {
-		return in, nil
-	}
-	unsubscribe := pubsub.Unsubscribe
-	if sharded {
-		unsubscribe = pubsub.SUnsubscribe
-	}
-	if out = unsubscribe(ctx, channel); out == nil {
-		_, out = pubsub.ReceiveTimeout(ctx, redisnode.ReplyWait)
-	}
+	_ = c.listen(ctx, channel, sharded, func(pubsub *redis.PubSub, refusal error) {
+		in = refusal
+		unsubscribe := pubsub.Unsubscribe
+		if sharded {
+			unsubscribe = pubsub.SUnsubscribe
+		}
+		if out = unsubscribe(ctx, channel); out == nil {
+			_, out = pubsub.ReceiveTimeout(ctx, redisnode.ReplyWait)
+		}
+	})
 	return in, out
 }
 
-// listen subscribes to a channel. The error is the refusal of the server, or says why there is no answer.
-func (c *check) listen(ctx context.Context, channel string, sharded bool) (pubsub *redis.PubSub, err error) {
+// listen subscribes to a channel, and calls f with the answer of the server: a refusal, or nil. Without an answer it does not call f, and returns
+// the reason.
+func (c *check) listen(ctx context.Context, channel string, sharded bool, f func(pubsub *redis.PubSub, refusal error)) (err error) {
 	defer redisnode.RecoverTo(&err)
-	pubsub = c.node.Client.Subscribe(ctx) // no channel yet, so this sends nothing
+	pubsub := c.node.Client.Subscribe(ctx) // no channel yet, so this sends nothing
 	subscribe := pubsub.Subscribe
 	if sharded {
 		subscribe = pubsub.SSubscribe
@@ -250,7 +249,12 @@ func (c *check) listen(ctx context.Context, channel string, sharded bool) (pubsu
 	if err = subscribe(ctx, channel); err == nil {
 		_, err = pubsub.ReceiveTimeout(ctx, redisnode.ReplyWait)
 	}
-	return pubsub, err
+	if err == nil || scripts.IsDenied(err) {
+		f(pubsub, err)
+		err = nil
+	}
+	_ = pubsub.Close() // not deferred: a panic when go-redis connects again leaves no connection, but may leave a mutex locked that Close needs
+	return err
 }
 
 // patternOf returns the pattern for all keys or channels like this one, which was made from a throw-away name.

@@ -1,0 +1,75 @@
+package faults_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// snapping dials connections. The first one over which the command is sent breaks then, and the next dial panics.
+type snapping struct {
+	command string
+	unsent  bool        // the command is not sent any more
+	snapped atomic.Bool // a connection has broken
+	dialed  atomic.Bool // the dial after that has panicked
+}
+
+func (s *snapping) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if s.snapped.Load() && !s.dialed.Swap(true) {
+		panic("of the dialer")
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	return &snappingConn{Conn: conn, by: s}, err
+}
+
+type snappingConn struct {
+	net.Conn
+	by     *snapping
+	broken atomic.Bool
+}
+
+func (c *snappingConn) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), "\r\n"+c.by.command+"\r\n") && !c.by.snapped.Swap(true) {
+		c.broken.Store(true)
+		if c.by.unsent {
+			return 0, io.ErrClosedPipe
+		}
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *snappingConn) Read(b []byte) (int, error) {
+	if c.broken.Load() {
+		return 0, io.EOF
+	}
+	return c.Conn.Read(b)
+}
+
+// go-redis connects again when a connection with subscriptions breaks, and then calls the user's functions. If one panics, Check continues: a panic
+// does not end the process, and Check does not wait for the mutex that go-redis may leave locked.
+func TestFault_DialerThatPanicsWhenCheckSubscribes(t *testing.T) {
+	t.Parallel()
+	p := locktest.Somewhere(t)
+	for name, snaps := range map[string]*snapping{
+		"subscribed":       {command: "subscribe"},
+		"not subscribed":   {command: "subscribe", unsent: true},
+		"unsubscribed":     {command: "unsubscribe"},
+		"not unsubscribed": {command: "unsubscribe", unsent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Dialer: snaps.dial}), holdfast.Options{})
+			assert.NoError(t, rt.Check(t.Context()))
+			assert.True(t, snaps.dialed.Load())
+		})
+	}
+}
