@@ -20,7 +20,7 @@ import (
 // entry per channel.
 //
 // After an error, go-redis would by itself subscribe again to all channels in one command, and would drop a refusal. So go-redis is kept from
-// connecting again: each connection is a PubSub of its own; see ended.
+// connecting again: each connection is a PubSub of its own, and is used under redisnode.Connected.
 type link struct {
 	config *Config
 	owner  *actor.PID
@@ -64,14 +64,6 @@ const (
 
 	textsMax = 10_000 // limit of demands that the actor has not read yet; the locks of this library never send so many
 )
-
-// ended is the context of everything that go-redis does on a connection. After an error go-redis would connect again, which it cannot do under
-// an ended context. Reads and writes still work: they only look at the deadline of a context, and this one has none.
-var ended = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
 
 func openLink(config *Config, owner *actor.PID, home *redisnode.Node) *link {
 	l := &link{
@@ -195,7 +187,7 @@ func (l *link) connect(try int) (worked bool) {
 	defer pubsub.Close()
 	l.begin(pubsub)
 	for last := l.config.Clock.Now(); ; {
-		message, err := pubsub.ReceiveTimeout(ended, pingAfter)
+		message, err := pubsub.ReceiveTimeout(redisnode.Connected, pingAfter)
 		now := l.config.Clock.Now()
 		switch {
 		case redisnode.IsReply(err):
@@ -265,18 +257,19 @@ func (l *link) write() {
 	}
 }
 
-func (l *link) send(pubsub *redis.PubSub, a ask) error {
+func (l *link) send(pubsub *redis.PubSub, a ask) (err error) {
+	defer redisnode.RecoverTo(&err)
 	switch {
 	case a.do == askPing:
-		return pubsub.Ping(ended)
+		return pubsub.Ping(redisnode.Connected)
 	case a.do == askSubscribe && l.home != nil:
-		return pubsub.SSubscribe(ended, a.channels...)
+		return pubsub.SSubscribe(redisnode.Connected, a.channels...)
 	case a.do == askSubscribe:
-		return pubsub.Subscribe(ended, a.channels...)
+		return pubsub.Subscribe(redisnode.Connected, a.channels...)
 	case l.home != nil:
-		return pubsub.SUnsubscribe(ended, a.channels...)
+		return pubsub.SUnsubscribe(redisnode.Connected, a.channels...)
 	}
-	return pubsub.Unsubscribe(ended, a.channels...)
+	return pubsub.Unsubscribe(redisnode.Connected, a.channels...)
 }
 
 // take handles a message of the server.

@@ -2,6 +2,7 @@ package redisnode
 
 import (
 	"context"
+	"net"
 	"runtime"
 	"slices"
 	"testing"
@@ -129,6 +130,25 @@ func TestBounded_HooksMaySendCommands(t *testing.T) {
 	assert.Equal(t, 2, called)
 	assert.EqualValues(t, 2, other.Exists(t.Context(), "single", "piped").Val())
 	assert.Zero(t, one.Exists(t.Context(), "single", "piped").Val())
+}
+
+// Under Connected no function of the user is called to connect, whatever the timeouts of the client are.
+func TestConnected_DoesNotDial(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Minute} {
+		var dials int
+		client := redis.NewClient(&redis.Options{
+			ReadTimeout: timeout, WriteTimeout: timeout,
+			Dialer: func(context.Context, string, string) (net.Conn, error) { dials++; return nil, net.ErrClosed },
+		})
+		pubsub := NewNode(client, ReplyWait).Client.Subscribe(t.Context())
+		require.ErrorIs(t, pubsub.Ping(Connected), context.Canceled)
+		assert.Zero(t, dials)
+		require.ErrorIs(t, pubsub.Ping(t.Context()), net.ErrClosed)
+		assert.Positive(t, dials)
+		require.NoError(t, pubsub.Close())
+		require.NoError(t, client.Close())
+	}
 }
 
 // A closed client is forgotten when nothing refers to it any more.

@@ -2,6 +2,7 @@ package redisnode
 
 import (
 	"context"
+	"net"
 	"runtime"
 	"sync"
 	"time"
@@ -65,7 +66,19 @@ func (t through) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// handBack is the last hook of a client.
+// Connected is the context under which a connection for messages is used once it is made. After an error go-redis connects again by itself, and
+// holds a mutex meanwhile. If a function of the user then panicked, the mutex would stay locked. Under this context go-redis cannot connect: the
+// context has ended, and the last hook of a client refuses to dial. Reads and writes still work: they only look at the deadline of a context, and
+// this one has none.
+var Connected = func() context.Context {
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), connectedKey{}, true))
+	cancel()
+	return ctx
+}()
+
+type connectedKey struct{}
+
+// handBack is the last hook of a client. It also keeps go-redis from connecting under Connected.
 type handBack struct{ of weak.Pointer[redis.Client] }
 
 // due returns the detour that commands are on, if command is the first of them; otherwise the zero value. It returns no pointer, because the user's
@@ -77,7 +90,14 @@ func (h handBack) due(ctx context.Context, command redis.Cmder) (d detour) {
 	return d
 }
 
-func (handBack) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (handBack) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if ctx.Value(connectedKey{}) != nil {
+			return nil, ctx.Err()
+		}
+		return next(ctx, network, addr)
+	}
+}
 
 func (h handBack) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {

@@ -22,6 +22,9 @@ type Node struct {
 
 // NewNode makes a node for a client. The node waits at most replyWait for a reply.
 func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
+	if single, ok := client.(*redis.Client); ok {
+		handBackOnce(single) // also if its timeouts are short enough: for Connected
+	}
 	return &Node{Client: bounded(client, replyWait), Hasty: hasty(client), Errors: ErrorsOf(client)}
 }
 

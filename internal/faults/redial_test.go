@@ -73,3 +73,24 @@ func TestFault_DialerThatPanicsWhenCheckSubscribes(t *testing.T) {
 		})
 	}
 }
+
+// The connection that receives the messages of releases recovers in the same way.
+func TestFault_DialerThatPanicsWhenAWaiterSubscribes(t *testing.T) {
+	t.Parallel()
+	for name, snaps := range map[string]*snapping{
+		"subscribed":     {command: "subscribe"},
+		"not subscribed": {command: "subscribe", unsent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := locktest.OwnPlaceOf(t, "lock")
+			rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Dialer: snaps.dial}), holdfast.Options{})
+			held := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
+			pending := p.Lock(rt).AcquireAsync(t.Context())
+			locktest.Await(t, "the panic", snaps.dialed.Load)
+			p.WaitForWaiter(t, rt)
+			locktest.Release(t, held)
+			locktest.Release(t, locktest.Granted(t, pending))
+		})
+	}
+}
