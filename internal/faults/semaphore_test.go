@@ -107,7 +107,7 @@ type crowd struct {
 	group   sync.WaitGroup
 	stop    chan struct{}
 	held    atomic.Int64 // permits held now
-	most    atomic.Int64
+	most    locktest.Most
 	served  atomic.Int64
 	refused atomic.Int64
 }
@@ -129,7 +129,7 @@ func (c *crowd) visit(t *testing.T, s *holdfast.Semaphore, total int) {
 				c.refused.Add(1)
 				continue
 			}
-			c.most.Store(max(c.most.Load(), c.held.Add(int64(n))))
+			c.most.Note(c.held.Add(int64(n)))
 			c.served.Add(1)
 			c.held.Add(int64(-n))
 			if !assert.NoError(t, s.Release(context.Background(), n)) {
@@ -235,7 +235,8 @@ func TestFault_SemaphoreRepliesOutOfStep(t *testing.T) {
 	setPermits(t, p, total)
 	var visitors sync.WaitGroup
 	var links []*outOfStep
-	var left, held, most atomic.Int64
+	var left, held atomic.Int64
+	var most locktest.Most
 	left.Store(int64(locktest.Scaled(10_000, 500)))
 	for range 2 {
 		link := newOutOfStep(t, p)
@@ -248,7 +249,7 @@ func TestFault_SemaphoreRepliesOutOfStep(t *testing.T) {
 					if !assert.NoError(t, s.Acquire(context.Background(), n)) {
 						return
 					}
-					most.Store(max(most.Load(), held.Add(int64(n))))
+					most.Note(held.Add(int64(n)))
 					held.Add(int64(-n))
 					if !assert.NoError(t, s.Release(context.Background(), n)) {
 						return

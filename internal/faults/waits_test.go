@@ -68,7 +68,7 @@ type waits struct {
 	places         []*locktest.Place // what the goroutines wait for
 	locks          []*holdfast.Lock
 	granted, ended [8]atomic.Int64 // by goroutine
-	longest        atomic.Int64
+	longest        locktest.Most
 }
 
 func newWaits(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, locks int) *waits {
@@ -121,9 +121,7 @@ func (w *waits) repeat(t *testing.T, n int, acquire func() (*holdfast.Lease, err
 func (w *waits) wait(t *testing.T, i int, acquire func() (*holdfast.Lease, error)) (ok bool) {
 	began := time.Now()
 	lease, err := acquire()
-	took := int64(time.Since(began))
-	for longest := w.longest.Load(); took > longest && !w.longest.CompareAndSwap(longest, took); longest = w.longest.Load() {
-	}
+	w.longest.Note(int64(time.Since(began)))
 	if err != nil {
 		w.ended[i].Add(1)
 		return assert.ErrorIs(t, err, holdfast.ErrNotAcquired)

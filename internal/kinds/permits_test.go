@@ -52,7 +52,8 @@ func showPermits(t *testing.T, p *locktest.Place) {
 	const permits = 5
 	look, name := p.Redis, p.Name
 	require.NoError(t, look.Set(t.Context(), name, permits, 0).Err())
-	var holders, most atomic.Int64
+	var holders atomic.Int64
+	var most locktest.Most
 	var ids sync.Map
 	var all sync.WaitGroup
 	for range 3 {
@@ -66,9 +67,7 @@ func showPermits(t *testing.T, p *locktest.Place) {
 					}
 					_, known := ids.LoadOrStore(lease.ID(), true)
 					assert.False(t, known, "the next holder in a process has a permit of its own")
-					n := holders.Add(1)
-					for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
-					}
+					most.Note(holders.Add(1))
 					look.Ping(t.Context())
 					holders.Add(-1)
 					assert.NoError(t, lease.Release(t.Context()))

@@ -48,7 +48,8 @@ func TestScale_MillionNames(t *testing.T) {
 	require.NoError(t, err)
 	fixed, before := liveActors(rt), heap()
 
-	var next, most atomic.Int64
+	var next atomic.Int64
+	var most locktest.Most
 	var group sync.WaitGroup
 	began := time.Now()
 	for range 64 {
@@ -59,7 +60,7 @@ func TestScale_MillionNames(t *testing.T) {
 					return
 				}
 				if i%10_000 == 0 {
-					most.Store(max(most.Load(), int64(liveActors(rt))))
+					most.Note(int64(liveActors(rt)))
 				}
 			}
 		})
