@@ -110,7 +110,7 @@ func waitInOutage() error {
 		if err := lease.Release(context.Background()); err != nil {
 			return err
 		}
-		b := &backlog{pending: make([]*holdfast.Pending, order.Pending), granted: make([]time.Time, order.Pending)}
+		b := &backlog{pending: make([]*holdfast.Pending, order.Pending)}
 		if err := hear("ready"); err != nil {
 			return err
 		}
@@ -156,7 +156,6 @@ func cpuTime() time.Duration {
 // backlog has the pending acquires, in the order in which they were made.
 type backlog struct {
 	pending []*holdfast.Pending
-	granted []time.Time
 	report  backlogReport
 }
 
