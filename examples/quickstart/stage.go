@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -46,12 +47,19 @@ type scene struct {
 	perform func(ctx context.Context, s *stage, lock string) error
 }
 
-// checkURL reports what is wrong with a Redis URL. It does not repeat a URL that cannot be parsed, because every part may belong to a password.
+// checkURL reports what is wrong with a Redis URL. It does not repeat a part that may belong to a password: no part of a URL that cannot be parsed,
+// and nothing of the path or the parameters if they contain an @. The password in redis://:9/secret=@host looks like a port and a path.
 func checkURL(raw string) error {
+	const doubt = "is a special character in the password not percent-encoded?"
 	_, err := redis.ParseURL(raw)
-	var parse *url.Error
-	if errors.As(err, &parse) {
-		return errors.New("not a URL; is a special character in the password not percent-encoded?")
+	u, unparsed := url.Parse(raw)
+	switch {
+	case unparsed != nil:
+		return errors.New("not a URL; " + doubt)
+	case u.Fragment != "":
+		return errors.New("a URL of Redis has no #; " + doubt)
+	case err != nil && strings.Contains(u.Path+u.RawQuery, "@"):
+		return errors.New("a parameter or the number of the database is wrong; " + doubt)
 	}
 	return err
 }
