@@ -46,7 +46,7 @@ func free(ctx context.Context, addr string, keys []string) (longest time.Duratio
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, ClientName: harnessName})
 	defer func() { _ = client.Close() }()
 	since, counted := time.Now(), false
-	for ctx.Err() == nil {
+	for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		n, err := client.Exists(ctx, keys...).Result()
 		if err != nil {
 			continue
@@ -59,7 +59,6 @@ func free(ctx context.Context, addr string, keys []string) (longest time.Duratio
 		if n > 0 {
 			since, counted = time.Now(), false
 		}
-		time.Sleep(time.Millisecond)
 	}
 	return longest, stuck
 }

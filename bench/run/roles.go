@@ -84,11 +84,11 @@ type server struct {
 func startServer(name string, commandLine func(port int, dir string) string) (*server, error) {
 	var last error
 	for range 3 { // another program may take the port first
-		dir, err := os.MkdirTemp("", "holdfast-bench-")
+		port, err := freePort()
 		if err != nil {
 			return nil, err
 		}
-		port, err := freePort()
+		dir, err := os.MkdirTemp("", "holdfast-bench-")
 		if err != nil {
 			return nil, err
 		}
@@ -97,6 +97,7 @@ func startServer(name string, commandLine func(port int, dir string) string) (*s
 			return s, nil
 		}
 		last = err
+		_ = os.RemoveAll(dir) // if there was a child, it has ended and has removed the directory itself
 	}
 	return nil, last
 }
