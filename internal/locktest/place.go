@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,7 +122,7 @@ func (p *Place) Exists(t *testing.T) bool {
 	return n > 0
 }
 
-// Keys returns all keys on the server, except the counters of fenced locks, which stay.
+// Keys returns all keys on the server, or in the whole cluster, except the counters of fenced locks, which stay.
 func (p *Place) Keys(t *testing.T) []string { return Keys(t, p.Redis) }
 
 // KeysLike returns the keys that match a pattern, on the lock's server.
@@ -136,9 +137,22 @@ func (p *Place) KeysLike(t *testing.T, pattern string) []string {
 	return keys
 }
 
-// Keys returns all keys on a server, except the counters of fenced locks, which stay.
-func Keys(t *testing.T, client redis.UniversalClient) []string {
-	keys, err := client.Keys(context.Background(), "*").Result()
+// Keys returns all keys on a server, or in a whole cluster, except the counters of fenced locks, which stay.
+func Keys(t *testing.T, client redis.UniversalClient) (keys []string) {
+	var mu sync.Mutex
+	add := func(ctx context.Context, client *redis.Client) error {
+		found, err := client.Keys(ctx, "*").Result()
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, found...)
+		return err
+	}
+	var err error
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(context.Background(), add) // KEYS itself is sent to one node only
+	} else {
+		err = add(context.Background(), client.(*redis.Client))
+	}
 	assert.NoError(t, err)
 	return slices.DeleteFunc(keys, func(key string) bool { return strings.HasPrefix(key, "redisson_lock_token:") })
 }
