@@ -16,6 +16,7 @@ type kind struct {
 	rival taking                                                             // by the second process, which has to wait
 	polls bool                                                               // waiters poll, and no message wakes them
 	fixed bool                                                               // nothing is renewed
+	stays bool                                                               // the number of permits stays in Redis
 }
 
 // taking acquires something: it waits until ctx ends, or tries once.
@@ -52,6 +53,7 @@ func kinds() []kind {
 	red := alike("red lock", by(redLock))
 	red.polls = true
 	permits := alike("permit semaphore", by((*holdfast.Runtime).PermitSemaphore))
+	permits.stays = true
 	permits.setUp = func(ctx context.Context, rt *holdfast.Runtime, name string) error {
 		return rt.PermitSemaphore(name).SetPermits(ctx, 1)
 	}
@@ -85,6 +87,7 @@ func redLock(rt *holdfast.Runtime, name string) *holdfast.MultiLock {
 var semaphore = kind{
 	name:  "semaphore",
 	fixed: true,
+	stays: true,
 	setUp: func(ctx context.Context, rt *holdfast.Runtime, name string) error {
 		_, err := rt.Semaphore(name).TrySetPermits(ctx, 1)
 		return err

@@ -3,6 +3,7 @@ package smoke_test
 import (
 	"context"
 	"flag"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) { locktest.Main(m) }
 
 const lease = 6 * time.Second // renewed after a third of it
 
-// Every kind is acquired, excludes another process, is renewed, and wakes a waiter by a message when it is released.
+// Every kind is acquired, excludes another process, is renewed, and wakes a waiter by a message when it is released. In the end its keys are gone.
 func TestSmoke_EveryKind(t *testing.T) {
 	server := redistest.Start(t)
 	look := locktest.NewClient(t, server.Addr())
@@ -46,6 +47,7 @@ func TestSmoke_EveryKind(t *testing.T) {
 			if !k.polls {
 				await(t, heard, name)
 			}
+			k.leavesNothing(t, look, name)
 		})
 	}
 }
@@ -58,7 +60,9 @@ func TestSmoke_Cluster(t *testing.T) {
 	for _, k := range kinds() {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			k.show(t, client, redistest.Name(t), func() {})
+			name := redistest.Name(t)
+			k.show(t, client, name, func() {})
+			k.leavesNothing(t, client(t), name)
 		})
 	}
 }
@@ -99,6 +103,16 @@ func (k kind) show(t *testing.T, client func(t *testing.T) redis.UniversalClient
 	got := <-served
 	require.NoError(t, got.err, "wakes")
 	require.NoError(t, got.held.Release(ctx), "the waiter releases what it was granted")
+}
+
+// leavesNothing waits until no key of a name is left, except the number of permits. The counters of fenced locks stay, too.
+func (k kind) leavesNothing(t *testing.T, look redis.UniversalClient, name string) {
+	left := func() []string {
+		return slices.DeleteFunc(locktest.Keys(t, look), func(key string) bool {
+			return !strings.Contains(key, name) || k.stays && key == name
+		})
+	}
+	locktest.Await(t, "the end of its keys", func() bool { return len(left()) == 0 })
 }
 
 // listening returns when a waiter has subscribed to a channel of the name.
