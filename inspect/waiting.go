@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -39,7 +40,8 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	}
 	plain, sharded := map[string]int64{}, map[string]int64{}
 	err := eachMaster(ctx, l.client, func(master redis.UniversalClient, clustered bool) error {
-		if err := count(plain, master.PubSubNumSub(ctx, channels...)); err != nil || !clustered {
+		here := master.PubSubNumSub(ctx, channels...)
+		if err := errors.Join(count(plain, here), countRows(ctx, master, here.Val(), plain)); err != nil || !clustered {
 			return err
 		}
 		err := count(sharded, master.PubSubShardNumSub(ctx, channels...))
@@ -61,6 +63,30 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 		semaphore := scripts.SemaphoreChannel(o.Name)
 		if o.Kind == protocol.KindSemaphore && o.Waiting > 0 && plain[semaphore]+sharded[semaphore] == 0 {
 			o.Kind, o.Available = protocol.KindLatch, 0
+		}
+	}
+	return nil
+}
+
+// countRows adds the waiters that have yet to be called, for locks for which a crowd may wait.
+func countRows(ctx context.Context, master redis.UniversalClient, subscribers, sum map[string]int64) error {
+	for channel, n := range subscribers {
+		if n < scripts.CrowdLeast {
+			continue
+		}
+		rows, err := master.PubSubChannels(ctx, scripts.RowPattern(channel)).Result()
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		each, err := master.PubSubNumSub(ctx, rows...).Result()
+		if err != nil {
+			return err
+		}
+		for _, n := range each {
+			sum[channel] += n
 		}
 	}
 	return nil

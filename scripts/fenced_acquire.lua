@@ -6,12 +6,12 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; a channel: also its subscribers and a place
+-- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; [+]channel: also the place of its process; +: it has one
 -- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
 -- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)
---   | {ttl, holder, subscribers, place among them; 0: any} (busy) | error LATE ms | error FOREIGN text
+--   | {ttl, holder, subscribers, place among them; 0: any, ticket far back; 0: none} (busy) | error LATE ms | error FOREIGN text
 local lock, counter = KEYS[1], KEYS[2]
 local grant, lease, not_after, report, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- @include lib/in_time.lua
@@ -19,7 +19,7 @@ local grant, lease, not_after, report, tokens, floor = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/owner.lua
 -- @include lib/exclusive.lua
 -- @include lib/demand.lua
--- @include lib/subscribers.lua
+-- @include lib/crowd.lua
 -- @include lib/tokens.lua
 
 local late = in_time(not_after)
@@ -32,7 +32,7 @@ if ttl ~= -2 then
     demand(lock, holder)
     if report == '0' then return ttl end
     if report == '1' then return {ttl, holder} end
-    return {ttl, holder, subscribers(report)} -- two results
+    return {ttl, holder, refused(report, grant)} -- three results
   end
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
@@ -41,4 +41,5 @@ if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease th
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
 end
+if #report > 1 then granted(report, grant) end
 return {grant, first, last}

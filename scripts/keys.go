@@ -13,6 +13,21 @@ func LockChannel(raw string) string { return prefixed("redisson_lock__channel", 
 // WaiterChannel is the channel on which a waiter of a fair lock learns that it is next.
 func WaiterChannel(raw, owner string) string { return LockChannel(raw) + ":" + owner }
 
+// RowChannel is the channel on which a row of a crowd of waiters is called (lib/crowd.lua). channel is that of the lock's releases.
+func RowChannel(channel string, row int64) string {
+	return channel + rowInfix + strconv.FormatInt(row, 10)
+}
+
+// RowPattern is a pattern that matches the channels of all rows.
+func RowPattern(channel string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(channel) + rowInfix + "*"
+}
+
+const rowInfix = ":crowd:"
+
+// CrowdLeast is the number of subscribers to the releases below which nobody has to wait for the call of a row.
+const CrowdLeast = 8
+
 // ReadWriteChannel is the channel on which releases of a read/write lock are published.
 func ReadWriteChannel(raw string) string { return prefixed("redisson_rwlock", raw) }
 
@@ -41,7 +56,7 @@ func timeoutKey(raw string) string { return prefixed("redisson_lock_timeout", ra
 // TokenKey is the key with the last token of a fenced lock. It outlives the lock.
 func TokenKey(raw string) string { return prefixed("redisson_lock_token", raw) }
 
-// waitingKey is a key of Holdfast only. It has the runtimes with waiters, and until when each is known to live.
+// waitingKey is a key of Holdfast only. It contains the runtimes that have waiters, and for each the time until which the runtime is known to live.
 func waitingKey(raw string) string { return prefixed("holdfast_waiting", raw) }
 
 // suffixed returns the beginning of Redisson's "suffix name": the part before the suffix.
@@ -75,7 +90,7 @@ func AttemptKey(raw, request string) string {
 	return prefixed("holdfast_attempt", raw) + ":" + request
 }
 
-// WantKey is the key with the runtime that has reserved a semaphore for a waiter for several permits.
+// WantKey is the key with the runtime that has reserved a semaphore for a waiter that wants several permits.
 func WantKey(raw string) string { return prefixed("holdfast_want", raw) }
 
 // ProcessesKey is the key with the runtimes whose processes are announced. On a cluster it is in the same slot as every ProcessKey.

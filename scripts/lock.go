@@ -82,6 +82,8 @@ func acquireLock(s *Site, raw string, t Terms) Call {
 // report returns an acquire's script argument "report".
 func (t *Terms) report() any {
 	switch {
+	case t.Placed:
+		return "+" + t.Channel
 	case t.Channel != "":
 		return t.Channel
 	case t.WantHolder:
@@ -176,7 +178,8 @@ type Acquired struct {
 	TTL         time.Duration // until the lock or the next permit expires; negative: never
 	Holder      string        // one of the holders, if the call asked for one
 	Subscribers int           // number of subscribers of the lock's channel, if the call asked for it; 0: unknown
-	Place       int           // the place that the script gives to the caller among many subscribers, from 1; 0: none
+	Place       int           // the place of this process in a crowd of subscribers, from 1; 0: none
+	Ticket      int64         // its ticket, if it is far back and should wait for the call of its row; 0: it is not
 	NotSet      bool          // nothing is available because nothing was set: see Kind.NotSet
 	Strange     bool          // the key holds a string, the lock of another library
 
@@ -247,9 +250,9 @@ func readLeft(list []any, grant string) (left int64, ok bool) {
 	return left, ok
 }
 
-// readBusy reads {ttl, holder}, {ttl, holder, subscribers, place} and {ttl, holder, state in the queue, next in the queue}.
+// readBusy reads {ttl, holder}, {ttl, holder, subscribers, place, ticket} and {ttl, holder, state in the queue, next in the queue}.
 func readBusy(list []any) (a Acquired, ok bool) {
-	if len(list) != 2 && len(list) != 4 {
+	if len(list) != 2 && len(list) != 4 && len(list) != 5 {
 		return a, false
 	}
 	ttl, ok := list[0].(int64)
@@ -262,15 +265,16 @@ func readBusy(list []any) (a Acquired, ok bool) {
 		return a, ok && ok2
 	}
 	number, ok3 := list[2].(int64)
-	switch last := list[3].(type) {
-	case int64:
-		a.Subscribers, a.Place = int(number), int(last)
-	case string:
-		a.Queued, a.Requeued, a.Next = number > 0, number > 1, last
-	default:
-		return a, false
+	var ok4, ok5 bool
+	if len(list) == 4 {
+		a.Queued, a.Requeued = number > 0, number > 1
+		a.Next, ok4 = list[3].(string)
+		return a, ok && ok2 && ok3 && ok4
 	}
-	return a, ok && ok2 && ok3
+	place, ok4 := list[3].(int64)
+	a.Subscribers, a.Place = int(number), int(place)
+	a.Ticket, ok5 = list[4].(int64)
+	return a, ok && ok2 && ok3 && ok4 && ok5
 }
 
 // Released is the reply of a release.

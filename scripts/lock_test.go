@@ -118,39 +118,7 @@ func TestAcquire_CountsSubscribers(t *testing.T) {
 					assert.Zero(b, busy.Place, "few subscribers choose their places themselves")
 					b.listening(channel)
 				}
-				assert.Zero(b, b.Exists(b.Context(), channel+":places").Val())
-			})
-		})
-	}
-}
-
-// Among many subscribers, Redis gives out the places in order, and begins again at 1 after the last one. The key that remembers the last place
-// expires after 10 s. If that key holds another type, all subscribers choose their places themselves.
-func TestAcquire_GivesPlacesAmongMany(t *testing.T) {
-	const many = 64
-	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
-		t.Run(string(kind.Name), func(t *testing.T) {
-			on(t, func(b bed) {
-				channel := scripts.LockChannel(b.name)
-				places := channel + ":places"
-				assert.True(b, b.counting(kind, us+":1").Granted)
-				for range many {
-					b.listening(channel)
-				}
-				for n := range 2 * many {
-					busy := b.counting(kind, us+":2")
-					assert.Equal(b, many, busy.Subscribers)
-					assert.Equal(b, n%many+1, busy.Place)
-				}
-				assert.InDelta(b, 10, b.PTTL(b.Context(), places).Val().Seconds(), 1.5)
-				assert.True(b, scripts.IsSideKey(places))
-
-				require.NoError(b, b.HSet(b.Context(), places, "last", "x").Err())
-				assert.Equal(b, 1, b.counting(kind, us+":2").Place)
-				require.NoError(b, b.Set(b.Context(), places, "text", 0).Err())
-				busy := b.counting(kind, us+":2")
-				assert.Equal(b, many, busy.Subscribers)
-				assert.Zero(b, busy.Place)
+				assert.Zero(b, b.Exists(b.Context(), channel+":crowd").Val())
 			})
 		})
 	}

@@ -14,10 +14,10 @@ import (
 const uuidShape = `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`
 
 var (
-	ownerShape    = regexp.MustCompile(`^(` + uuidShape + `):-?[0-9]{1,19}(:write)?$`)
-	countShape    = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
-	readerShape   = regexp.MustCompile(`:` + uuidShape + `:-?[0-9]+(:write)?:rwlock_timeout:[0-9]+$`)
-	fairTailShape = regexp.MustCompile(`:` + uuidShape + `:-?[0-9]{1,19}$`)
+	ownerShape  = regexp.MustCompile(`^(` + uuidShape + `):-?[0-9]{1,19}(:write)?$`)
+	countShape  = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+	readerShape = regexp.MustCompile(`:` + uuidShape + `:-?[0-9]+(:write)?:rwlock_timeout:[0-9]+$`)
+	tailShape   = regexp.MustCompile(`:` + uuidShape + `:-?[0-9]{1,19}$|` + rowInfix + `[0-9]{1,19}$`)
 )
 
 // IsOwner reports whether a field names a holder or a waiter of Redisson or Holdfast. The field of a writer ends in ":write".
@@ -112,7 +112,7 @@ func RawNames(channel string) []string {
 	if !ok {
 		return nil
 	}
-	if at := fairTailShape.FindStringIndex(rest); at != nil { // a waiter of a fair lock
+	if at := tailShape.FindStringIndex(rest); at != nil { // a waiter of a fair lock, or a row of a crowd
 		rest = rest[:at[0]]
 	}
 	return rawNames(rest)

@@ -110,7 +110,7 @@ func Harmless(command, key, channel string) []any {
 		return []any{command, channel, ""}
 	case "del", "exists", "get", "hgetall", "hkeys", "hlen", "hrandfield", "lpop", "pttl", "type", "zcard":
 		return []any{command, key}
-	case "hdel", "hexists", "hget", "zrem", "zscore", "lpos":
+	case "hdel", "hexists", "hget", "zrank", "zrem", "zscore", "lpos":
 		return []any{command, key, "x"}
 	case "lindex":
 		return []any{command, key, 0}

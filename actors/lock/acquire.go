@@ -89,8 +89,8 @@ func (s *State) sendAcquire(now time.Duration) {
 	s.turns.Tries(now)
 	c := s.call(callAcquire)
 	c.Acquires, c.grant, c.lease, c.standing = true, s.pending.id, s.pending.ttl, s.pending.standing
-	if s.member == nil && s.policy.Counts && s.watch == wait.Subscribed && !s.turns.Placed() {
-		c.channel = s.channel
+	if s.watch != wait.Unwatched && s.member == nil && s.policy.Counts {
+		c.channel, c.placed = s.asks()
 	}
 	head := s.queue.Front()
 	if head != nil {

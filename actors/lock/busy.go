@@ -32,7 +32,8 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	s.failures = wait.Failures{}
 	holder, _, _ := strings.Cut(m.acquired.Holder, ":")
 	s.turns.Refused(&s.policy.Policy, now, turns.Refusal{
-		Sent: m.sent, Longest: s.policy.HandoffFor, Subscribers: m.acquired.Subscribers, Place: m.acquired.Place, Holder: holder,
+		Sent: m.sent, Longest: s.policy.HandoffFor, Subscribers: m.acquired.Subscribers,
+		Place: m.acquired.Place, Ticket: m.acquired.Ticket, Holder: holder,
 	})
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
@@ -68,7 +69,9 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	if !s.address.Kind.Spins { // a pause between spins has its jitter already
 		pause += s.policy.Jitter(pause/4 + time.Millisecond)
 	}
-	if ttl >= 0 {
+	if s.turns.Row() > 0 {
+		pause = s.turns.OpensAt() - now // those in front try when the holder's lease ends
+	} else if ttl >= 0 {
 		pause = s.upToExpiry(pause, ttl)
 	}
 	if m.acquired.Strange && !s.standby {
@@ -118,13 +121,19 @@ func (s *State) nextSpin() time.Duration {
 
 // listen subscribes to the channel on which releases are published, if the kind of lock has one. The first contender in Redis' queue also
 // needs the channel on which releases of other kinds of lock are published (Kind.Others). A contender on standby does not subscribe, because
-// the contender ahead of it does.
+// the contender ahead of it does. A process far back in a crowd waits on the channel of its row instead.
 func (s *State) listen() {
 	if s.standby || s.address.Kind.Channel == nil {
 		return
 	}
+	if row := s.turns.Row(); row != s.row && s.watch != wait.Unwatched {
+		s.unlisten()
+	}
 	if s.watch == wait.Unwatched {
-		s.watch, s.channel = wait.Subscribing, s.address.Kind.Channel(s.address.Raw, s.pending.id)
+		s.watch, s.channel, s.row = wait.Subscribing, s.address.Kind.Channel(s.address.Raw, s.pending.id), s.turns.Row()
+		if s.row > 0 {
+			s.channel = scripts.RowChannel(s.channel, s.row)
+		}
 		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel})
 	}
 	if s.member != nil && s.member.first && s.member.others == "" {
@@ -133,14 +142,38 @@ func (s *State) listen() {
 	}
 }
 
+// asks returns the channel whose subscribers an attempt should count, and whether this process has a place in a crowd of them. If the channel is empty,
+// the attempt counts none.
+func (s *State) asks() (channel string, placed bool) {
+	placed = s.turns.InCrowd()
+	switch {
+	case placed && s.row > 0: // subscribed to the channel of a row
+		return s.address.Kind.Channel(s.address.Raw, s.pending.id), placed
+	case placed || s.watch == wait.Subscribed && s.turns.Asks():
+		return s.channel, placed
+	}
+	return "", false
+}
+
 // onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection all
 // waiters of the process try. To spread their attempts, each tries after a short random delay. An attempt that is due earlier is not put off.
+//
+// A process that has just subscribed to the channel of its row does not try: its row is called after at least one other. When it then subscribes to the
+// channel of releases, its turn comes after those of the processes in front.
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
-	if s.watch == wait.Unwatched {
+	if s.watch == wait.Unwatched || s.member == nil && m.Channel != s.channel {
 		return
 	}
+	first := s.watch == wait.Subscribing
 	s.watch = wait.Subscribed
+	if s.row > 0 && first {
+		return
+	}
 	s.turns.Joined(now)
+	if at := s.turns.FirstTry(&s.policy.Policy, now); at > 0 && first {
+		s.wake(now, at)
+		return
+	}
 	if now < s.turns.OpensAt() || s.address.Kind.Grants == scripts.GrantPerHolder { // the group decides which waiters try
 		return
 	}
@@ -153,16 +186,21 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 
 // onChannelMessage decides when to try after a release message. If the kind takes turns, the process that has waited longest tries first
 // (package turns). Otherwise all try at once.
-func (s *State) onChannelMessage(now time.Duration, releases int) {
-	if !s.address.Kind.TakesTurns() {
+func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
+	switch {
+	case !s.address.Kind.TakesTurns():
 		s.wake(now, now)
-		return
-	}
-	switch s.phase {
-	case held, passing, releasing: // the message is of an earlier release, of this process's own, or of a force-release, which a renewal or a look notices
-		s.turns.Overheard(releases)
+	case m.Channel != s.channel: // left meanwhile
+	case s.row > 0:
+		s.turns.Called(now, s.policy.HandoffFor)
+		if s.queue.Len > 0 {
+			s.listen()
+		}
+	case s.phase != free && s.phase != acquiring:
+		// The message is of an earlier release, of this process's own, or of a force-release, which a renewal or a look notices.
+		s.turns.Overheard(m.Releases)
 	default:
-		if at := s.turns.Hear(&s.policy.Policy, now, releases); at != clock.Never {
+		if at := s.turns.Hear(&s.policy.Policy, now, m.Releases); at != clock.Never {
 			s.wake(now, at)
 		}
 	}
@@ -190,10 +228,15 @@ func (s *State) advanceWatch(now time.Duration) {
 	if s.stage < wait.Draining && !s.retiring && now < s.watchAt+s.policy.KeepChannel {
 		return
 	}
-	s.watch = wait.Unwatched
-	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
+	s.turns.Left()
+	s.unlisten()
 	if s.member != nil && s.member.others != "" {
 		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.member.others})
 		s.member.others = ""
 	}
+}
+
+func (s *State) unlisten() {
+	s.watch = wait.Unwatched
+	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
 }

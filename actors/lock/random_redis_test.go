@@ -3,6 +3,7 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ func (w *world) publish() (receivers int) {
 	}
 	receivers = w.listeners
 	for _, p := range w.procs {
-		if p.Subscribed {
+		if p.Subscribed && !p.waitsForCall() {
 			receivers++
 			if w.Calm || w.lossless || !w.Chance(10) {
 				p.Post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
@@ -92,12 +93,45 @@ func (w *world) publish() (receivers int) {
 func (w *world) subscribers() (n int) {
 	n = w.listeners
 	for _, p := range w.procs {
-		if p.Subscribed {
+		if p.Subscribed && !p.waitsForCall() {
 			n++
 		}
 	}
 	return n
 }
+
+// joinCrowd gives the process of an acquire a place in the crowd. It may be one that has to wait for a call.
+func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
+	if !w.crowded {
+		return
+	}
+	name, _, _ := strings.Cut(c.grant, ":")
+	if !slices.Contains(w.crowd, name) {
+		w.crowd = append(w.crowd, name)
+	}
+	a.Subscribers, a.Place = max(a.Subscribers, 1), slices.Index(w.crowd, name)+1
+	if !w.Calm && w.Chance(60) {
+		a.Ticket = int64(16 + w.Random.IntN(100))
+	}
+}
+
+// leaveCrowd removes the process of an acquire from the crowd, and sometimes also a dead one. It may call processes that wait for that, in vain if the
+// message is lost.
+func (w *world) leaveCrowd(c *lockCall) {
+	name, _, _ := strings.Cut(c.grant, ":")
+	if !c.placed || !slices.Contains(w.crowd, name) {
+		return
+	}
+	w.crowd = slices.DeleteFunc(w.crowd, func(other string) bool { return other == name || other == "dead" && w.Chance(50) })
+	for _, p := range w.procs {
+		if p.waitsForCall() && (w.Calm || w.Chance(50)) {
+			p.Post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
+		}
+	}
+}
+
+// waitsForCall reports whether the process subscribes to the channel of a row.
+func (p *proc) waitsForCall() bool { return strings.Contains(p.channel, ":crowd:") }
 
 // demand sends the holder of a grant the message that another process wants the lock. A holder outside the model receives no message.
 func (w *world) demand(holder string, freed bool) {
@@ -147,6 +181,7 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 	case callAcquire:
 		if done.acquired.Granted = k.holder == "" || mine; done.acquired.Granted {
 			k.take(w, c)
+			w.leaveCrowd(c)
 		} else {
 			done.acquired.TTL = k.expires - w.Now
 			if c.holder || c.channel != "" {
@@ -154,6 +189,7 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 			}
 			if c.channel != "" {
 				done.acquired.Subscribers = w.subscribers()
+				w.joinCrowd(c, &done.acquired)
 			}
 			w.demand(k.holder, false)
 		}

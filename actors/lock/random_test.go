@@ -53,6 +53,8 @@ type world struct {
 	removed   map[string]bool          // grants whose key was deleted: their processes cannot know that at once
 	leasts    map[string]time.Duration // by grant: the end of the at-least of its holders
 	released  map[string]string        // grants whose holder's release was executed, and the new grant if it was a pass
+	crowded   bool                     // Redis gives out places, as if very many processes waited
+	crowd     []string                 // names of the processes that have a place, and of others, which are dead
 	procs     []*proc
 	owners    uint64
 }
@@ -64,6 +66,9 @@ func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 	w.Faults = []int{0, 5, 20, 50}[w.Random.IntN(4)]
 	w.Panics = []int{0, 0, 0, 0, 5}[w.Random.IntN(5)]
 	w.hasty = w.Chance(50)
+	if w.crowded = w.Chance(25); w.crowded {
+		w.crowd = slices.Repeat([]string{"dead"}, w.Random.IntN(40))
+	}
 	w.forced = []int{1, 1, 1, 10}[w.Random.IntN(4)]
 	count := 2 + w.Random.IntN(3)
 	policy := wait.Policy{Lease: machinetest.Lease, HandoffMax: 1 + w.Random.IntN(5), HandoffFor: 10 * time.Millisecond, MaxWaiters: 4, Counts: w.Chance(70)}

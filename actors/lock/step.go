@@ -54,6 +54,7 @@ type State struct {
 	turns    *turns.Turns
 	ownTurns turns.Turns // turns points to it, unless several contenders take their turns together
 	channel  string      // the channel that is subscribed to
+	row      int64       // the row that this channel calls; 0: it is the channel of releases
 
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight; clock.Never: none came
 
@@ -155,7 +156,7 @@ func (s *State) receive(now time.Duration, message any) {
 	case wait.ChannelReady:
 		s.onChannelReady(now, m)
 	case wait.ChannelMessage:
-		s.onChannelMessage(now, m.Releases)
+		s.onChannelMessage(now, m)
 	case woken:
 		s.wake(now, m.at)
 	case inherited:

@@ -466,7 +466,9 @@ func (s *State) stayOut(now time.Duration, m *callDone) {
 }
 
 // listens reports whether this process receives the messages of its own releases.
-func (s *State) listens() bool { return s.watch == wait.Subscribed || s.turns.OthersListen }
+func (s *State) listens() bool {
+	return s.watch == wait.Subscribed && s.row == 0 || s.turns.OthersListen
+}
 
 // idlers returns the number of subscribers to this process's releases that do not want the lock. It includes this process if it subscribes.
 func (s *State) idlers() int {

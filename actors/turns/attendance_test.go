@@ -138,40 +138,18 @@ func TestYield_NewcomersTakePlaces(t *testing.T) {
 	}
 	var y Turns
 	refused(&y, 0)
-	assert.False(t, y.Placed(), "the number of subscribers is unknown")
+	assert.True(t, y.Asks(), "the number of subscribers is unknown")
 	refused(&y, 4)
-	assert.True(t, y.Placed())
+	assert.False(t, y.Asks())
 	assert.Equal(t, now+2*time.Millisecond, y.Hear(&p, now, 1), "three were ahead, and one of them has released the lock")
 	refused(&y, 9)
 	assert.Equal(t, now+time.Millisecond, y.Hear(&p, now, 1), "newer subscribers are behind")
-	assert.Equal(t, now, y.Hear(&p, now, 1))
 	y.Joined(now)
-	assert.True(t, y.Placed(), "its place still counts")
+	assert.False(t, y.Asks(), "its place still counts")
+	assert.Equal(t, now, y.Hear(&p, now, 1))
+	assert.True(t, y.Asks(), "if it is refused now, others have the same place")
 	y.Joined(now + time.Second)
-	assert.False(t, y.Placed())
+	assert.True(t, y.Asks())
 	refused(&y, 1)
 	assert.Equal(t, now, y.Hear(&p, now, 1), "there is no other process")
-}
-
-// Among many subscribers, Redis assigns the places. However many there are, the first few have slots of a useful length.
-func TestYield_ManyNewcomers(t *testing.T) {
-	p := Policy{
-		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
-	}.WithTimes()
-	now := time.Minute + 500*time.Millisecond // far from a gap
-	for _, c := range []struct {
-		place int
-		tries time.Duration // after the first release of another process
-	}{
-		{1, 0},
-		{2, 0},
-		{3, slotMin},
-		{12, 10 * slotMin},
-		{1000, p.YieldMax},
-	} {
-		var y Turns
-		y.Refused(&p, now, Refusal{Sent: now - time.Millisecond, Longest: 10 * time.Millisecond, Subscribers: 1000, Place: c.place})
-		y.attendance.notified = 1000
-		assert.Equal(t, now+c.tries, y.Hear(&p, now, 1), "place %d", c.place)
-	}
 }

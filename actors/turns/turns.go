@@ -22,8 +22,9 @@ import (
 //
 // A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. Otherwise all
 // newcomers would try after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them
-// would count the same number, let each other go first, and leave the lock free meanwhile. If there are many subscribers, Redis gives the places,
-// because random ones would collide too often.
+// would count the same number, let each other go first, and leave the lock free meanwhile.
+//
+// If very many processes wait, Redis gives out the places: see crowd.
 //
 // Spinning, polling and reconnecting clients receive no message, so they cannot be counted. The lock is left free for them in gaps.
 type Turns struct {
@@ -43,6 +44,7 @@ type Turns struct {
 
 	OthersListen bool // another contender of this process is subscribed; set by the group of contenders
 
+	crowd      crowd
 	attendance attendance
 	patience   patience
 	gaps       gaps
@@ -84,14 +86,17 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	}
 	y.slot = min(min(y.slot, p.YieldMax)<<y.wins, p.YieldMax)
 	stay := y.wait(p, y.slot)
+	if y.crowd.in {
+		stay = y.leaveCrowd(p)
+	}
 	y.gapTo = now // a gap that began while this process's acquire was in flight has ended with its turn
 	y.fresh = now + stay + 2*time.Duration(y.ahead)*max(now-t.Began, t.Longest)
-	if y.gaps.released(p, now, t.Sent, stay > 0, y.ahead > 0) {
+	if y.gaps.released(p, now, t.Sent, stay > 0, others > 0) {
 		y.gapTo = now + p.Gap
 		stay += p.Gap
 	}
 	y.until = now + stay
-	if y.ahead == 0 {
+	if others <= 0 {
 		y.Nobody()
 	}
 }
@@ -101,26 +106,38 @@ type Refusal struct {
 	Sent        time.Duration
 	Longest     time.Duration // the longest that a turn usually lasts
 	Subscribers int           // subscribers of the channel, this process included; 0: unknown
-	Place       int           // this process's place among them, from 1; 0: it takes a random one
+	Place       int           // this process's place in the crowd, from 1; 0: there is no crowd
+	Ticket      int64         // its ticket, if its row has yet to be called; 0: it has been called
 	Holder      string        // the process that has the lock; "": unknown
 }
 
 // Refused notes a refusal, which gives a newcomer its place among the subscribers.
 func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
-	if r.Subscribers > 0 && !y.placed {
-		y.placed, y.ahead = true, r.Place-1
-		if r.Place == 0 {
-			y.ahead = r.Subscribers - 1 - int(p.Jitter(time.Duration(r.Subscribers)))
-		}
-		y.slot = min(now-r.Sent, p.YieldMax)
-		y.fresh = now + 2*time.Duration(y.ahead)*r.Longest
+	if r.Subscribers > 0 {
+		y.findPlace(p, now, r)
 	}
 	y.patience.refused(r.Holder)
 	y.attendance.taken = true
 }
 
-// Placed reports whether this process knows its place. A newcomer asks for the number of subscribers with its next attempt.
-func (y *Turns) Placed() bool { return y.placed }
+// findPlace takes the place that Redis gives out in a crowd. Without a crowd, a process that has no place takes a random one.
+func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
+	switch {
+	case r.Place > 0:
+		y.slot = min(now-r.Sent, p.YieldMax)
+		y.joinCrowd(p, now, r)
+	case !y.placed || y.crowd.in:
+		y.slot = min(now-r.Sent, p.YieldMax)
+		y.crowd, y.ahead = crowd{}, r.Subscribers-1-int(p.Jitter(time.Duration(r.Subscribers)))
+	default:
+		return
+	}
+	y.placed = true
+	y.fresh = now + 2*time.Duration(y.ahead)*r.Longest
+}
+
+// Asks reports whether the next attempt, if it is refused, should find out this process's place: it has none, or others may have the same one.
+func (y *Turns) Asks() bool { return !y.placed || y.crowd.in || y.ahead == 0 }
 
 // Waited notes that a local waiter waits while other processes have their turns.
 func (y *Turns) Waited() { y.attendance.waited = true }
@@ -149,6 +166,9 @@ func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	}
 	short := max(slotMin, p.YieldMax/time.Duration(max(y.attendance.notified, y.ahead)))
 	slot = y.patience.slot(min(slot, short), y.attendance.notified)
+	if y.crowd.in { // all the others want the lock
+		slot = max(slot, y.patience.turn+y.patience.turn/4)
+	}
 	if stay := time.Duration(y.ahead) * slot; stay <= p.YieldMax {
 		return stay + p.Jitter(slot)
 	}
@@ -169,6 +189,7 @@ func (y *Turns) rank(now time.Duration) int {
 // Won notes a grant. Its acquire was sent at the instant sent. If a process ahead did not acquire the lock within its slot, slots become longer,
 // because its network may be slow.
 func (y *Turns) Won(p *Policy, now, sent time.Duration) {
+	y.crowd.ticket = 0
 	y.gaps.taken(p, now, sent)
 	y.patience.won(y.attendance.mere > 0)
 	if y.until == 0 {
@@ -243,7 +264,7 @@ func (y *Turns) Joined(now time.Duration) {
 	y.echoes = 0
 	y.heard++
 	y.placed = now < y.fresh
-	y.patience = patience{}
+	y.patience = patience{turn: y.patience.turn}
 }
 
 // gaps are the moments in which a lock that is always in demand is left free for clients that only poll.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -56,12 +57,28 @@ func TestRun_WaitersAreToldOfReleases(t *testing.T) {
 	assert.Less(t, c.Pace, 1.0)
 }
 
-// From 64 waiting processes on, Redis assigns the places among them (scripts/lib/subscribers.lua).
-func TestRun_ManyProcessesTakeTurns(t *testing.T) {
-	c := measure(t, Demand{Processes: 80, Names: 1, Grants: 240})
+// Once 64 processes wait, Redis gives out the places among them (scripts/lib/crowd.lua), and only the rows in front hear of releases.
+func TestRun_ACrowdTakesTurns(t *testing.T) {
+	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 400})
 	assert.Positive(t, c.Share, "each process had a turn")
 	assert.Less(t, c.Longest, 10.0)
-	assert.Less(t, c.Scripts, 10.0)
+	assert.Less(t, c.Scripts, 7.0)
+	assert.Less(t, c.Messages, 45.0)
+}
+
+// Processes that give up and ask anew keep their places, and do not ask more often than others.
+func TestRun_ACrowdOfTheImpatient(t *testing.T) {
+	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 400, Patience: 20 * time.Millisecond})
+	assert.Positive(t, c.Share, "each process had a turn")
+	assert.Less(t, c.Scripts, 7.0)
+	assert.Less(t, c.Messages, 45.0)
+}
+
+// The places of processes that have left hold the others up for a short time only.
+func TestRun_ACrowdThatLeaves(t *testing.T) {
+	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 800, Leavers: 70})
+	assert.Greater(t, c.Pace, 0.4)
+	assert.Less(t, c.Scripts, 8.0)
 }
 
 func TestRun_ManyNamesAreSeldomContended(t *testing.T) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -16,12 +17,23 @@ const (
 	nobody     listening = ""
 	channels   listening = "SUBSCRIBE to each channel"
 	everything listening = "PSUBSCRIBE *"
+	crowd      listening = "a crowd that has left its tickets"
 )
+
+// crowdSize is the number of subscribers with which Redis begins to give out places (scripts/lib/crowd.lua).
+const crowdSize = 64
+
+// crowdKept is the time for which Redis keeps the tickets of a crowd.
+const crowdKept = 10 * time.Minute
 
 // newListening draws from dice of its own, so that worlds without a listener stay as they are.
 func newListening(d dice) listening {
-	return []listening{nobody, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
+	return []listening{crowd, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
 }
+
+// crowdMax is aloneMax in worlds with a crowd. Nobody calls the row of a process that waits behind those that have left, so it asks again after up to
+// five seconds and a quarter of that. Before that it may lose its ticket, and then also wait for slots that nobody uses.
+const crowdMax = 8 * time.Second
 
 // aloneMax is the longest time for which a lock may stay free while users wait for it. It applies to worlds with a mere listener, after the
 // first second. A process pauses for up to 125 ms after its turn; some round trips follow.
@@ -33,6 +45,9 @@ func (w *world) listen() (over func()) {
 		return func() {}
 	}
 	w.disturbed["mere listener"]++
+	if w.plan.listening == crowd {
+		return w.crowd()
+	}
 	s := w.server.NewSubscriber()
 	go drain(s)
 	if w.plan.listening == everything {
@@ -49,6 +64,33 @@ func (w *world) listen() (over func()) {
 			s.Unsubscribe(channel)
 		}
 		s.Close()
+	}
+}
+
+// crowd subscribes to the locks for which a crowd can wait, and gives each of them tickets of processes that do not exist.
+func (w *world) crowd() (over func()) {
+	var all []*miniredis.Subscriber
+	for _, at := range w.places {
+		if at.kind != plainLock && at.kind != fencedLock {
+			continue
+		}
+		channel := scripts.LockChannel(at.name)
+		for n := range crowdSize {
+			s := w.server.NewSubscriber()
+			go drain(s)
+			s.Subscribe(channel)
+			all = append(all, s)
+			_, _ = w.server.ZAdd(channel+":crowd", float64(32+n), fmt.Sprintf("%08d-dead-4000-8000-000000000000", n))
+		}
+		w.server.SetTTL(channel+":crowd", crowdKept)
+	}
+	return func() {
+		for _, s := range all {
+			for _, channel := range s.Channels() {
+				s.Unsubscribe(channel)
+			}
+			s.Close()
+		}
 	}
 }
 

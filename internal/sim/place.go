@@ -100,6 +100,8 @@ func (p *place) known(id string) bool {
 
 // fields returns the grants of a lock.
 func (p *place) fields() []string {
+	p.w.setServerClock() // otherwise an expired key stays until the next command
+
 	fields, _ := p.w.server.HKeys(p.name) // an error means that there are none
 	return slices.DeleteFunc(fields, func(field string) bool { return field == "mode" })
 }

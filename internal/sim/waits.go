@@ -17,7 +17,10 @@ type wait struct {
 // A mere listener does not add to these pauses: after the first second no process leaves a free lock alone because of it.
 func (o *oracle) patienceOf(k kind) time.Duration {
 	patience := 250 * time.Millisecond
-	if o.w.plan.listening != nobody && time.Since(o.w.history.start) > time.Second {
+	switch {
+	case o.w.plan.listening == crowd:
+		patience = crowdMax
+	case o.w.plan.listening != nobody && time.Since(o.w.history.start) > time.Second:
 		patience = aloneMax
 	}
 	if k == spinLock {

@@ -66,18 +66,63 @@ local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
--- subscribers: the number of subscribers of a channel; 0 if the user lacks the right to ask. An error is not needed: the number only
--- decides who goes first. Among many subscribers a newcomer also gets a place, from 1 to their number; 0: it may choose its place. The hash
--- CHANNEL:places has the place that was given last, so processes that begin to wait at the same time get different ones.
-local function subscribers(channel)
-  local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0
-  if n < 64 then return n, 0 end
-  local places = channel .. ':places'
-  local last = string.match(redis.pcall('hgetall', places)[2] or '', '^%d+$')
-  local place = (tonumber(last) or 0) % n + 1
-  if type(redis.pcall('hset', places, 'last', place)) == 'table' then return n, 0 end
-  redis.pcall('pexpire', places, 10000)
-  return n, place
+-- crowd: the order of the processes that wait for a lock, once its channel has had 64 subscribers. A process that is refused then takes a
+-- ticket: the sorted set CHANNEL:crowd has each runtime with its ticket. 16 tickets make a row. The rows in front subscribe to CHANNEL. Each
+-- row further back subscribes to CHANNEL:crowd:row until it is called, so that not every release is sent to all of them.
+--
+-- A runtime that gets the lock before its turn has found that those ahead did not come, so they may be dead. They are removed when that has
+-- happened eight times. The fraction of a ticket counts it, in eighths.
+--
+-- The order is only a matter of fairness, so errors are ignored: without the rights to the set, nobody gets a ticket.
+local function row_of(ticket) return math.floor((tonumber(ticket) or 0) / 16) end
+
+local function parts_of(report, grant)
+  local placed, channel = string.match(report, '^(%+?)(.*)$')
+  return placed == '+', channel, channel .. ':crowd', string.match(grant, '^(.*):')
+end
+
+-- refused returns the number of subscribers, the place of the runtime in the crowd, from 1, and its ticket if its row has yet to be called.
+-- A place of 0: there is no crowd, or no right to the set.
+local function refused(report, grant)
+  local placed, channel, crowd, runtime = parts_of(report, grant)
+  local n, last = redis.pcall('pubsub', 'numsub', channel)[2] or 0, nil
+  local place = placed and redis.pcall('zrank', crowd, runtime)
+  if not place then
+    if n < 8 then return n, 0, 0 end
+    last = redis.pcall('zrange', crowd, -1, -1, 'withscores')[2]
+    if n < 64 and not last then return n, 0, 0 end
+    place = redis.pcall('zrank', crowd, runtime)
+  end
+  if not place then
+    local ticket = math.floor(last or 31) + 1
+    redis.pcall('zadd', crowd, ticket, runtime)
+    if ticket % 16 == 0 then redis.pcall('pexpire', crowd, 600000) end
+    place = redis.pcall('zrank', crowd, runtime)
+  end
+  if type(place) ~= 'number' then return n, 0, 0 end
+  if n < 8 or place <= 32 then return n, place + 1, 0 end -- with few subscribers, the calls may have stopped
+  local ticket = redis.pcall('zrange', crowd, place, place, 'withscores')[2]
+  local called = redis.pcall('zrange', crowd, 16, 16, 'withscores')[2]
+  return n, place + 1, row_of(ticket) > row_of(called) + 1 and math.floor(ticket) or 0
+end
+
+-- granted removes the runtime from the crowd, and calls the row that now comes within sixteen places of the front.
+local function granted(report, grant)
+  local placed, channel, crowd, runtime = parts_of(report, grant)
+  local place = placed and redis.pcall('zrank', crowd, runtime)
+  if type(place) ~= 'number' then return end
+  local called = redis.pcall('zrange', crowd, 16, 16, 'withscores')[2]
+  local late = place > 0 and redis.pcall('zrange', crowd, 0, math.min(place, 16) - 1, 'withscores') or {}
+  for i = 1, #late, 2 do
+    local ticket = late[i + 1] + 1 / 8
+    redis.pcall('zadd', crowd, ticket, late[i])
+    if ticket % 1 == 0 then redis.pcall('zrem', crowd, late[i]) end
+  end
+  redis.pcall('zrem', crowd, runtime)
+  local front = redis.pcall('zrange', crowd, 16, 16, 'withscores')[2]
+  for row = row_of(called) + 1, math.min(row_of(front), row_of(called) + 100) do
+    redis.pcall('publish', crowd .. ':' .. row, '0')
+  end
 end
 
 return for_each(1, function(KEYS_before, ARGV_before)
@@ -96,12 +141,13 @@ if ttl ~= -2 then
     demand(lock, holder)
     if report == '0' then return ttl end
     if report == '1' then return {ttl, holder} end
-    return {ttl, holder, subscribers(report)} -- two results
+    return {ttl, holder, refused(report, grant)} -- three results
   end
 end
 if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
 end
+if #report > 1 then granted(report, grant) end
 return grant
 end)

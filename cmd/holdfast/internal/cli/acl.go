@@ -137,7 +137,7 @@ func (r *rights) add(rules string) {
 
 const (
 	lockKeys     = "~NAME* ~redisson_lock__channel:{NAME* &redisson_lock__channel:{NAME* "
-	lockCommands = "+del +hdel +hexists +hgetall +hlen +hset +pexpire +pttl +publish +pubsub|numsub "
+	lockCommands = "+del +hdel +hexists +hgetall +hlen +hset +pexpire +pttl +publish +pubsub|numsub +zadd +zrange +zrank +zrem "
 	readWrite    = "~NAME* ~{NAME* ~redisson_rwlock:{NAME* &redisson_rwlock:{NAME* " +
 		"+del +exists +hdel +hexists +hget +hgetall +hkeys +hlen +hrandfield +hset +pexpire +pttl +publish +set"
 	counted = "~NAME* ~{NAME* ~redisson_sc:{NAME* &redisson_sc:{NAME* ~holdfast_attempt:{NAME* "

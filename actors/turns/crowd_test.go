@@ -1,0 +1,104 @@
+package turns
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// crowded is a process that a refusal has given a place in a crowd.
+type crowded struct {
+	Turns
+	p   Policy
+	now time.Duration
+}
+
+func inCrowd(place int, ticket int64) *crowded {
+	c := &crowded{now: time.Minute + 500*time.Millisecond} // far from a gap
+	c.p = Policy{
+		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
+	}.WithTimes()
+	c.refuse(place, ticket)
+	return c
+}
+
+func (c *crowded) refuse(place int, ticket int64) {
+	c.Refused(&c.p, c.now, Refusal{Sent: c.now - time.Millisecond, Longest: 10 * time.Millisecond, Subscribers: 30, Place: place, Ticket: ticket})
+}
+
+// hear returns how long the process waits after another's release before it tries.
+func (c *crowded) hear() time.Duration {
+	c.now += 2 * time.Millisecond
+	return c.Hear(&c.p, c.now, 1) - c.now
+}
+
+// The first in line tries when the holder releases the lock. The others leave a slot for each process ahead, and slots are as long as turns once the
+// process has seen one.
+func TestCrowd_Places(t *testing.T) {
+	assert.Equal(t, time.Duration(0), inCrowd(1, 0).hear())
+	c := inCrowd(3, 0)
+	assert.True(t, c.Asks(), "it asks for its place each time")
+	assert.Equal(t, 2*time.Millisecond, c.hear(), "two slots of a round trip")
+	assert.Equal(t, 2*time.Millisecond+500*time.Microsecond, c.hear(), "one slot of a turn")
+	assert.Equal(t, time.Duration(0), c.hear())
+	assert.Equal(t, 29*time.Millisecond, inCrowd(30, 0).hear())
+}
+
+// A process far back waits for the call of its row, and asks again when the calls may have stopped. After the call it waits for releases.
+func TestCrowd_WaitsForTheCall(t *testing.T) {
+	c := inCrowd(100, 131)
+	assert.Equal(t, int64(131/rowSize), c.Row())
+	assert.Equal(t, callMin+time.Second, c.OpensAt()-c.now, "ten milliseconds for each turn")
+	c.refuse(99, 131)
+	assert.Equal(t, int64(131/rowSize), c.Row(), "it comes forward")
+	c.Called(c.now, 10*time.Millisecond)
+	assert.Zero(t, c.Row())
+	assert.True(t, c.InCrowd())
+	c.Joined(c.now)
+	assert.Equal(t, 20*time.Millisecond, c.FirstTry(&c.p, c.now)-c.now, "sixteen, and three of its row")
+	assert.Equal(t, 19, c.ahead-1)
+	assert.Equal(t, callMax, inCrowd(10_000, 10_031).OpensAt()-c.now)
+}
+
+// If nobody ahead has had a turn between two refusals, the process listens to the releases itself.
+func TestCrowd_NobodyCalls(t *testing.T) {
+	c := inCrowd(100, 131)
+	c.refuse(100, 131)
+	assert.Zero(t, c.Row())
+	c = inCrowd(100, 131)
+	c.refuse(101, 132)
+	assert.Zero(t, c.Row(), "it has lost its ticket")
+}
+
+// After its turn, a process goes behind all others: it asks for a new ticket when the first in line has had the time to try.
+func TestCrowd_Ends(t *testing.T) {
+	c := inCrowd(1, 0)
+	c.hear()
+	c.Won(&c.p, c.now, c.now)
+	assert.True(t, c.InCrowd())
+	c.After(&c.p, c.now, Ended{Sent: c.now - time.Millisecond, Began: c.now - 2*time.Millisecond, Longest: 10 * time.Millisecond, Receivers: 30, Listens: true})
+	assert.False(t, c.InCrowd())
+	assert.True(t, c.Asks())
+	assert.Equal(t, time.Millisecond, c.OpensAt()-c.now)
+	c = inCrowd(100, 131)
+	c.refuse(0, 0)
+	assert.False(t, c.InCrowd(), "there is no crowd any more")
+	assert.Zero(t, c.Row())
+	assert.Equal(t, 29, c.ahead)
+	c = inCrowd(100, 131)
+	c.Left()
+	assert.Zero(t, c.Row())
+}
+
+// A process in the crowd does not hear all the others, so it counts nobody as a mere listener.
+func TestCrowd_CountsNoAbsent(t *testing.T) {
+	c := inCrowd(1, 0)
+	for range 2 * len(c.attendance.absent) {
+		c.After(&c.p, c.now, Ended{Sent: c.now, Began: c.now, Receivers: 30, Listens: true})
+		c.Waited()
+		c.refuse(5, 0)
+		c.Won(&c.p, c.now, c.now)
+	}
+	assert.Zero(t, c.MereListeners())
+}

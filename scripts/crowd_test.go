@@ -1,0 +1,164 @@
+package scripts_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// crowd is a lock with so many subscribers that Redis gives out places.
+type crowd struct {
+	bed
+	kind    *scripts.Kind
+	channel string
+	key     string
+}
+
+func inCrowds(t *testing.T, body func(c crowd)) {
+	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
+		t.Run(string(kind.Name), func(t *testing.T) {
+			on(t, func(b bed) {
+				channel := scripts.LockChannel(b.name)
+				for range 64 {
+					b.listening(channel)
+				}
+				body(crowd{bed: b, kind: kind, channel: channel, key: channel + ":crowd"})
+			})
+		})
+	}
+}
+
+// process returns a grant of process n.
+func process(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000:1", n) }
+
+// refuse has processes ask for the taken lock. It returns the reply to the last one.
+func (c crowd) refuse(placed bool, processes ...int) (last scripts.Acquired) {
+	c.Helper()
+	for _, n := range processes {
+		last = c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Channel: c.channel, Placed: placed})
+		require.False(c, last.Granted)
+	}
+	return last
+}
+
+// turn has a process with a place take the lock and release it.
+func (c crowd) turn(n int) {
+	c.Helper()
+	require.NoError(c, c.Del(c.Context(), c.name).Err())
+	require.True(c, c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Channel: c.channel, Placed: true}).Granted)
+}
+
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i+1)
+	}
+	return all
+}
+
+// Each process has one place, in the order in which they asked first. A process that has had the lock goes behind all others.
+func TestCrowd_Places(t *testing.T) {
+	inCrowds(t, func(c crowd) {
+		c.turn(0)
+		assert.Zero(c, c.Exists(c.Context(), c.key).Val(), "nobody waits")
+		for n := 1; n <= 3; n++ {
+			busy := c.refuse(false, n)
+			assert.Equal(c, 64, busy.Subscribers)
+			assert.Equal(c, n, busy.Place)
+			assert.Zero(c, busy.Ticket, "it is in front")
+		}
+		assert.Equal(c, 2, c.refuse(true, 2).Place, "it keeps its place")
+		assert.Equal(c, 3, c.refuse(false, 3).Place, "even if it has forgotten it")
+		assert.InDelta(c, 600, c.PTTL(c.Context(), c.key).Val().Seconds(), 1.5)
+		assert.True(c, scripts.IsSideKey(c.key))
+		c.turn(1)
+		c.turn(0)
+		assert.Equal(c, 1, c.refuse(true, 2).Place)
+		assert.Equal(c, 3, c.refuse(false, 1).Place)
+	})
+}
+
+// A row far back has to be called. It is called when sixteen places are before it. A process that learns that its row is the next does not wait for
+// the call.
+func TestCrowd_CallsRows(t *testing.T) {
+	inCrowds(t, func(c crowd) {
+		c.turn(0)
+		assert.Equal(c, int64(101), c.refuse(false, upTo(70)...).Ticket)
+		called := c.listening(scripts.RowChannel(c.channel, 101/16)) // the row of processes 65 and up
+		for n := 1; n < 32; n++ {
+			c.turn(n)
+			assert.Equal(c, int64(101), c.refuse(true, 70).Ticket, "turn %d", n)
+		}
+		for n := 32; n < 48; n++ {
+			assert.Empty(c, called(), "turn %d", n)
+			c.turn(n)
+			assert.Zero(c, c.refuse(true, 70).Ticket, "its row is the next to be called")
+		}
+		c.turn(48)
+		assert.Equal(c, []string{"0"}, called())
+		assert.Equal(c, 17, c.refuse(true, 65).Place)
+	})
+}
+
+// A process in front that does not come when others do is removed in the end.
+func TestCrowd_RemovesTheDead(t *testing.T) {
+	inCrowds(t, func(c crowd) {
+		c.turn(0)
+		c.refuse(false, upTo(20)...)
+		for n := 3; n <= 10; n++ { // 1 and 2 are dead
+			assert.Equal(c, 1, c.refuse(true, 1).Place)
+			c.turn(n)
+		}
+		assert.Equal(c, 1, c.refuse(true, 11).Place)
+		assert.Equal(c, 11, c.refuse(true, 2).Place, "it takes a new ticket")
+	})
+}
+
+// With few subscribers left, nobody has to wait for a call. Without anybody in the crowd, there is no crowd.
+func TestCrowd_Ends(t *testing.T) {
+	on(t, func(b bed) {
+		channel := scripts.LockChannel(b.name)
+		c := crowd{bed: b, kind: scripts.Lock, channel: channel, key: channel + ":crowd"}
+		var members []redis.Z
+		for n := 1; n <= 100; n++ {
+			members = append(members, redis.Z{Score: float64(31 + n), Member: process(n)[:36]})
+		}
+		c.turn(0)
+		require.NoError(b, c.ZAdd(c.Context(), c.key, members...).Err())
+		busy := c.refuse(true, 100)
+		assert.Equal(b, 100, busy.Place)
+		assert.Zero(b, busy.Ticket, "nobody may be left to call its row")
+		assert.Zero(b, c.refuse(false, 100).Place, "too few for a crowd")
+		for range 8 {
+			c.listening(channel)
+		}
+		busy = c.refuse(false, 100)
+		assert.Equal(b, 100, busy.Place, "the crowd has others, who may not subscribe to the channel yet")
+		assert.Positive(b, busy.Ticket)
+		require.NoError(b, c.Del(c.Context(), c.key).Err())
+		assert.Zero(b, c.refuse(true, 100).Place)
+	})
+}
+
+// The order is only a matter of fairness. A foreign value instead of the set changes nothing else.
+func TestCrowd_Foreign(t *testing.T) {
+	inCrowds(t, func(c crowd) {
+		require.NoError(c, c.Set(c.Context(), c.key, "text", 0).Err())
+		c.turn(0)
+		busy := c.refuse(false, 1)
+		assert.Equal(c, 64, busy.Subscribers)
+		assert.Zero(c, busy.Place)
+		c.turn(1)
+		assert.Equal(c, "text", c.Get(c.Context(), c.key).Val())
+		require.NoError(c, c.Del(c.Context(), c.key).Err())
+		require.NoError(c, c.ZAdd(c.Context(), c.key, redis.Z{Score: 1e300, Member: "x"}, redis.Z{Score: -5, Member: "y"}).Err())
+		assert.Equal(c, 2, c.refuse(false, 2).Place)
+		c.turn(2)
+		assert.Equal(c, int64(2), c.ZCard(c.Context(), c.key).Val())
+	})
+}
