@@ -35,9 +35,9 @@ const (
 //
 //   - Before the last of the overdue renewals, Redis gets from each lane only attempts that were in flight: probes of whether Redis is back,
 //     one at a time, and, if Redis was stopped, a batch of 256 that it had not read yet.
-//   - Apart from these, in any 100 ms there are no more than two calls for a waiter. In the first second there are no more than nine: three
-//     attempts, and releases of acquires that were in flight when the link broke, until these can no longer be executed. A spin lock's waiter
-//     asks as often as its longest back-off allows, which is from 64 to 128 ms.
+//   - Apart from these, in any 100 ms there are no more than three calls for a waiter. In the first second there are no more than nine: three
+//     attempts, which come at once on a busy machine, and releases of acquires that were in flight when the link broke, until these can no
+//     longer be executed. A spin lock's waiter asks as often as its longest back-off allows, which is from 64 to 128 ms.
 //   - At most forty connections a second are tried while Redis is away, and ten in all are opened when it is back.
 func TestFault_OutageEndsWithoutAStorm(t *testing.T) {
 	t.Parallel()
@@ -228,7 +228,7 @@ func (s *rush) judge(t *testing.T, inFlight int) {
 		renewals, attempts, before, most, first, s.tried, s.after)
 	assert.GreaterOrEqual(t, renewals, due)
 	assert.LessOrEqual(t, before, inFlight, "renewals go first")
-	assert.LessOrEqual(t, most, 2*s.waiters+inFlight, "calls in 100 ms")
+	assert.LessOrEqual(t, most, 3*s.waiters+inFlight, "calls in 100 ms")
 	perWaiter := 9
 	if s.place.Kind.Deaf {
 		perWaiter = 1 + int(time.Second/(64*time.Millisecond))
