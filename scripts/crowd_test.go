@@ -38,10 +38,10 @@ func inCrowds(t *testing.T, body func(c crowd)) {
 func process(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000:1", n) }
 
 // refuse has processes ask for the taken lock. It returns the reply to the last one.
-func (c crowd) refuse(placed bool, processes ...int) (last scripts.Acquired) {
+func (c crowd) refuse(mark string, processes ...int) (last scripts.Acquired) {
 	c.Helper()
 	for _, n := range processes {
-		last = c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Channel: c.channel, Placed: placed})
+		last = c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Channel: mark + c.channel})
 		require.False(c, last.Granted)
 	}
 	return last
@@ -51,7 +51,7 @@ func (c crowd) refuse(placed bool, processes ...int) (last scripts.Acquired) {
 func (c crowd) turn(n int) {
 	c.Helper()
 	require.NoError(c, c.Del(c.Context(), c.name).Err())
-	require.True(c, c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Channel: c.channel, Placed: true}).Granted)
+	require.True(c, c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Channel: scripts.HasPlace + c.channel}).Granted)
 }
 
 func upTo(n int) (all []int) {
@@ -67,19 +67,19 @@ func TestCrowd_Places(t *testing.T) {
 		c.turn(0)
 		assert.Zero(c, c.Exists(c.Context(), c.key).Val(), "nobody waits")
 		for n := 1; n <= 3; n++ {
-			busy := c.refuse(false, n)
+			busy := c.refuse("", n)
 			assert.Equal(c, 64, busy.Subscribers)
 			assert.Equal(c, n, busy.Place)
 			assert.Zero(c, busy.Ticket, "it is in front")
 		}
-		assert.Equal(c, 2, c.refuse(true, 2).Place, "it keeps its place")
-		assert.Equal(c, 3, c.refuse(false, 3).Place, "even if it has forgotten it")
+		assert.Equal(c, 2, c.refuse(scripts.HasPlace, 2).Place, "it keeps its place")
+		assert.Equal(c, 3, c.refuse("", 3).Place, "even if it has forgotten it")
 		assert.InDelta(c, 600, c.PTTL(c.Context(), c.key).Val().Seconds(), 1.5)
 		assert.True(c, scripts.IsSideKey(c.key))
 		c.turn(1)
 		c.turn(0)
-		assert.Equal(c, 1, c.refuse(true, 2).Place)
-		assert.Equal(c, 3, c.refuse(false, 1).Place)
+		assert.Equal(c, 1, c.refuse(scripts.HasPlace, 2).Place)
+		assert.Equal(c, 3, c.refuse("", 1).Place)
 	})
 }
 
@@ -88,20 +88,20 @@ func TestCrowd_Places(t *testing.T) {
 func TestCrowd_CallsRows(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
-		assert.Equal(c, int64(101), c.refuse(false, upTo(70)...).Ticket)
+		assert.Equal(c, int64(101), c.refuse("", upTo(70)...).Ticket)
 		called := c.listening(scripts.RowChannel(c.channel, 101/16)) // the row of processes 65 and up
 		for n := 1; n < 32; n++ {
 			c.turn(n)
-			assert.Equal(c, int64(101), c.refuse(true, 70).Ticket, "turn %d", n)
+			assert.Equal(c, int64(101), c.refuse(scripts.HasPlace, 70).Ticket, "turn %d", n)
 		}
 		for n := 32; n < 48; n++ {
 			assert.Empty(c, called(), "turn %d", n)
 			c.turn(n)
-			assert.Zero(c, c.refuse(true, 70).Ticket, "its row is the next to be called")
+			assert.Zero(c, c.refuse(scripts.HasPlace, 70).Ticket, "its row is the next to be called")
 		}
 		c.turn(48)
 		assert.Equal(c, []string{"0"}, called())
-		assert.Equal(c, 17, c.refuse(true, 65).Place)
+		assert.Equal(c, 17, c.refuse(scripts.HasPlace, 65).Place)
 	})
 }
 
@@ -109,13 +109,30 @@ func TestCrowd_CallsRows(t *testing.T) {
 func TestCrowd_RemovesTheDead(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
-		c.refuse(false, upTo(20)...)
+		c.refuse("", upTo(20)...)
 		for n := 3; n <= 10; n++ { // 1 and 2 are dead
-			assert.Equal(c, 1, c.refuse(true, 1).Place)
+			assert.Equal(c, 1, c.refuse(scripts.HasPlace, 1).Place)
 			c.turn(n)
 		}
-		assert.Equal(c, 1, c.refuse(true, 11).Place)
-		assert.Equal(c, 11, c.refuse(true, 2).Place, "it takes a new ticket")
+		assert.Equal(c, 1, c.refuse(scripts.HasPlace, 11).Place)
+		assert.Equal(c, 11, c.refuse(scripts.HasPlace, 2).Place, "it takes a new ticket")
+	})
+}
+
+// A process that has just had the lock leaves a free lock to those that wait, if there are any.
+func TestCrowd_Yields(t *testing.T) {
+	inCrowds(t, func(c crowd) {
+		yield := func() scripts.Acquired {
+			return c.take(c.kind, scripts.Terms{Grant: process(1), Lease: time.Minute, Channel: scripts.Yields + c.channel})
+		}
+		assert.True(c, yield().Granted, "nobody waits")
+		c.turn(0)
+		c.refuse("", 2)
+		require.NoError(c, c.Del(c.Context(), c.name).Err())
+		assert.Equal(c, scripts.Acquired{TTL: -time.Millisecond, Subscribers: 64, Place: 2}, yield())
+		c.turn(2)
+		c.turn(1)
+		assert.Zero(c, c.ZCard(c.Context(), c.key).Val())
 	})
 }
 
@@ -130,18 +147,18 @@ func TestCrowd_Ends(t *testing.T) {
 		}
 		c.turn(0)
 		require.NoError(b, c.ZAdd(c.Context(), c.key, members...).Err())
-		busy := c.refuse(true, 100)
+		busy := c.refuse(scripts.HasPlace, 100)
 		assert.Equal(b, 100, busy.Place)
 		assert.Zero(b, busy.Ticket, "nobody may be left to call its row")
-		assert.Zero(b, c.refuse(false, 100).Place, "too few for a crowd")
+		assert.Zero(b, c.refuse("", 100).Place, "too few for a crowd")
 		for range 8 {
 			c.listening(channel)
 		}
-		busy = c.refuse(false, 100)
+		busy = c.refuse("", 100)
 		assert.Equal(b, 100, busy.Place, "the crowd has others, who may not subscribe to the channel yet")
 		assert.Positive(b, busy.Ticket)
 		require.NoError(b, c.Del(c.Context(), c.key).Err())
-		assert.Zero(b, c.refuse(true, 100).Place)
+		assert.Zero(b, c.refuse(scripts.HasPlace, 100).Place)
 	})
 }
 
@@ -150,14 +167,14 @@ func TestCrowd_Foreign(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		require.NoError(c, c.Set(c.Context(), c.key, "text", 0).Err())
 		c.turn(0)
-		busy := c.refuse(false, 1)
+		busy := c.refuse("", 1)
 		assert.Equal(c, 64, busy.Subscribers)
 		assert.Zero(c, busy.Place)
 		c.turn(1)
 		assert.Equal(c, "text", c.Get(c.Context(), c.key).Val())
 		require.NoError(c, c.Del(c.Context(), c.key).Err())
 		require.NoError(c, c.ZAdd(c.Context(), c.key, redis.Z{Score: 1e300, Member: "x"}, redis.Z{Score: -5, Member: "y"}).Err())
-		assert.Equal(c, 2, c.refuse(false, 2).Place)
+		assert.Equal(c, 2, c.refuse("", 2).Place)
 		c.turn(2)
 		assert.Equal(c, int64(2), c.ZCard(c.Context(), c.key).Val())
 	})

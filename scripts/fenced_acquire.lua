@@ -6,7 +6,7 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; [+]channel: also the place of its process; +: it has one
+-- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; [+-]channel: also the place of its process; +: it has one; -: it yields
 -- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
@@ -25,6 +25,7 @@ local grant, lease, not_after, report, tokens, floor = ARGV[1], ARGV[2], ARGV[3]
 local late = in_time(not_after)
 if late then return late end
 local ttl = redis.call('pttl', lock) -- -2: there is no lock
+if ttl == -2 and #report > 1 and yields(report, grant) then return {-1, '', refused(report, grant)} end
 if ttl ~= -2 then
   local holder, foreign = holder_of(lock)
   if foreign then return foreign end

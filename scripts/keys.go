@@ -25,6 +25,12 @@ func RowPattern(channel string) string {
 
 const rowInfix = ":crowd:"
 
+// The marks before the channel of an acquire.
+const (
+	HasPlace = "+" // the process has a ticket
+	Yields   = "-" // the process has just had the lock, so it leaves a free lock to a crowd
+)
+
 // CrowdLeast is the number of subscribers to the releases below which nobody has to wait for the call of a row.
 const CrowdLeast = 8
 

@@ -82,8 +82,6 @@ func acquireLock(s *Site, raw string, t Terms) Call {
 // report returns an acquire's script argument "report".
 func (t *Terms) report() any {
 	switch {
-	case t.Placed:
-		return "+" + t.Channel
 	case t.Channel != "":
 		return t.Channel
 	case t.WantHolder:

@@ -89,10 +89,10 @@ func (s *State) sendAcquire(now time.Duration) {
 	s.turns.Tries(now)
 	c := s.call(callAcquire)
 	c.Acquires, c.grant, c.lease, c.standing = true, s.pending.id, s.pending.ttl, s.pending.standing
-	if s.watch != wait.Unwatched && s.member == nil && s.policy.Counts {
-		c.channel, c.placed = s.asks()
-	}
 	head := s.queue.Front()
+	if s.watch != wait.Unwatched && s.member == nil && s.policy.Counts {
+		c.channel = s.counts(head)
+	}
 	if head != nil {
 		head.Attempts++
 		c.try = head.Try

@@ -142,17 +142,22 @@ func (s *State) listen() {
 	}
 }
 
-// asks returns the channel whose subscribers an attempt should count, and whether this process has a place in a crowd of them. If the channel is empty,
-// the attempt counts none.
-func (s *State) asks() (channel string, placed bool) {
-	placed = s.turns.InCrowd()
-	switch {
-	case placed && s.row > 0: // subscribed to the channel of a row
-		return s.address.Kind.Channel(s.address.Raw, s.pending.id), placed
-	case placed || s.watch == wait.Subscribed && s.turns.Asks():
-		return s.channel, placed
+// counts returns the channel whose subscribers an attempt for this waiter should count, with a mark that says what the process knows of a crowd of
+// them; empty: it need not count them.
+func (s *State) counts(head *wait.Request) string {
+	releases := s.channel
+	if s.row > 0 { // subscribed to the channel of a row
+		releases = s.address.Kind.Channel(s.address.Raw, s.pending.id)
 	}
-	return "", false
+	switch {
+	case s.turns.InCrowd():
+		return scripts.HasPlace + releases
+	case s.turns.Yields() && head != nil && !head.Try:
+		return scripts.Yields + releases
+	case s.watch == wait.Subscribed && s.turns.Asks():
+		return releases
+	}
+	return ""
 }
 
 // onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection all

@@ -65,8 +65,7 @@ type lockCall struct {
 	lease    time.Duration // of acquire, pass and extend: the TTL
 	alone    string        // of an acquire: the grant with which its owner holds the lock alone
 	holder   bool          // of an acquire: name the holder when busy
-	channel  string        // of an acquire: a refusal counts the subscribers of this channel; empty: it counts none
-	placed   bool          // of an acquire with a channel: this process has a place in the crowd
+	channel  string        // of an acquire: scripts.Terms.Channel; empty: a refusal counts no subscribers
 	try      bool          // of an acquire: do not enter Redis' queue
 	standing bool          // of an acquire: it should be in Redis' queue already
 	news     int           // of an acquire: spare.news when the call was made

@@ -119,7 +119,7 @@ func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 // message is lost.
 func (w *world) leaveCrowd(c *lockCall) {
 	name, _, _ := strings.Cut(c.grant, ":")
-	if !c.placed || !slices.Contains(w.crowd, name) {
+	if !strings.HasPrefix(c.channel, scripts.HasPlace) || !slices.Contains(w.crowd, name) {
 		return
 	}
 	w.crowd = slices.DeleteFunc(w.crowd, func(other string) bool { return other == name || other == "dead" && w.Chance(50) })

@@ -20,7 +20,7 @@ func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Cal
 	switch c.do {
 	case callAcquire:
 		return kind.Acquire(site, raw, scripts.Terms{
-			Grant: c.grant, Lease: c.lease, Alone: c.alone, WantHolder: c.holder, Channel: c.channel, Placed: c.placed, Try: c.try, Standing: c.standing,
+			Grant: c.grant, Lease: c.lease, Alone: c.alone, WantHolder: c.holder, Channel: c.channel, Try: c.try, Standing: c.standing,
 			Room: &c.room, Arguments: &c.address.Arguments,
 		})
 	case callPass:

@@ -8,7 +8,9 @@ import "time"
 //
 // A process takes a new ticket for each of its turns, so it goes behind all others.
 type crowd struct {
+	here   bool  // there was a crowd when this process was last refused
 	in     bool  // this process has a ticket
+	yields bool  // this process has just had its turn: its next attempt takes a ticket, even if the lock is free
 	ticket int64 // its ticket, if its row has yet to be called; 0: the row is in front
 }
 
@@ -23,6 +25,9 @@ func (y *Turns) Row() int64 { return y.crowd.ticket / rowSize }
 
 // InCrowd reports whether this process has a ticket.
 func (y *Turns) InCrowd() bool { return y.crowd.in }
+
+// Yields reports whether the next attempt should take a ticket and nothing else.
+func (y *Turns) Yields() bool { return y.crowd.yields }
 
 // Called notes that the row of this process was called, and Redis lets a row be called when the sixteen places before it are in front.
 func (y *Turns) Called(now, longest time.Duration) {
@@ -43,7 +48,7 @@ func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 }
 
 // Left notes that nobody in this process waits any more. The ticket stays in Redis, for the next waiter of this process.
-func (y *Turns) Left() { y.crowd = crowd{} }
+func (y *Turns) Left() { y.crowd = crowd{here: y.crowd.here} }
 
 // joinCrowd takes the place that a refusal names. If a process whose row was not called has not come forward since its last refusal, those in front
 // may be gone: it then no longer waits for the call.
@@ -51,7 +56,7 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	if y.crowd.ticket > 0 && r.Place >= y.ahead {
 		r.Ticket = 0
 	}
-	y.crowd, y.ahead = crowd{in: true, ticket: r.Ticket}, r.Place
+	y.crowd, y.ahead = crowd{here: true, in: true, ticket: r.Ticket}, r.Place
 	y.attendance.waited = false // this process does not hear all the others
 	stay := min(callMin+time.Duration(y.ahead)*r.Longest, callMax)
 	if r.Ticket == 0 {
@@ -60,8 +65,10 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	y.until = now + stay + p.Jitter(stay/4+1)
 }
 
-// leaveCrowd ends a turn in the crowd. The next attempt of this process takes a new ticket, after the first in line has had the time to try.
-func (y *Turns) leaveCrowd(p *Policy) (stay time.Duration) {
-	y.crowd, y.placed, y.ahead, y.patience.early = crowd{}, false, 0, false
-	return y.slot + p.Jitter(y.slot/2)
+// leaveCrowd ends a turn while there is a crowd. The next attempt of this process takes a new ticket. That is so even if this process got the lock
+// without one. If it counted the others by its release, as without a crowd, it would only let those in front go first.
+func (y *Turns) leaveCrowd() (stay time.Duration) {
+	y.Left()
+	y.crowd.yields, y.placed, y.ahead, y.patience.early = true, false, 0, false
+	return y.slot
 }

@@ -86,8 +86,8 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	}
 	y.slot = min(min(y.slot, p.YieldMax)<<y.wins, p.YieldMax)
 	stay := y.wait(p, y.slot)
-	if y.crowd.in {
-		stay = y.leaveCrowd(p)
+	if y.crowd.here {
+		stay = y.leaveCrowd()
 	}
 	y.gapTo = now // a gap that began while this process's acquire was in flight has ended with its turn
 	y.fresh = now + stay + 2*time.Duration(y.ahead)*max(now-t.Began, t.Longest)
@@ -189,7 +189,7 @@ func (y *Turns) rank(now time.Duration) int {
 // Won notes a grant. Its acquire was sent at the instant sent. If a process ahead did not acquire the lock within its slot, slots become longer,
 // because its network may be slow.
 func (y *Turns) Won(p *Policy, now, sent time.Duration) {
-	y.crowd.ticket = 0
+	y.crowd.ticket, y.crowd.yields = 0, false
 	y.gaps.taken(p, now, sent)
 	y.patience.won(y.attendance.mere > 0)
 	if y.until == 0 {

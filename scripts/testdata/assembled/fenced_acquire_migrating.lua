@@ -8,7 +8,7 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; [+]channel: also the place of its process; +: it has one
+-- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; [+-]channel: also the place of its process; +: it has one; -: it yields
 -- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
@@ -70,16 +70,23 @@ end
 local function row_of(ticket) return math.floor((tonumber(ticket) or 0) / 16) end
 
 local function parts_of(report, grant)
-  local placed, channel = string.match(report, '^(%+?)(.*)$')
-  return placed == '+', channel, channel .. ':crowd', string.match(grant, '^(.*):')
+  local mark, channel = string.match(report, '^([+-]?)(.*)$')
+  return mark, channel, channel .. ':crowd', string.match(grant, '^(.*):')
+end
+
+-- yields: whether to leave a free lock to the crowd, because the runtime has just had it.
+local function yields(report, grant)
+  local mark, channel, crowd = parts_of(report, grant)
+  if mark ~= '-' or (redis.pcall('pubsub', 'numsub', channel)[2] or 0) < 8 then return false end
+  return redis.pcall('zrange', crowd, 0, 0)[1] ~= nil
 end
 
 -- refused returns the number of subscribers, the place of the runtime in the crowd, from 1, and its ticket if its row has yet to be called.
 -- A place of 0: there is no crowd, or no right to the set.
 local function refused(report, grant)
-  local placed, channel, crowd, runtime = parts_of(report, grant)
+  local mark, channel, crowd, runtime = parts_of(report, grant)
   local n, last = redis.pcall('pubsub', 'numsub', channel)[2] or 0, nil
-  local place = placed and redis.pcall('zrank', crowd, runtime)
+  local place = mark == '+' and redis.pcall('zrank', crowd, runtime)
   if not place then
     if n < 8 then return n, 0, 0 end
     last = redis.pcall('zrange', crowd, -1, -1, 'withscores')[2]
@@ -101,8 +108,8 @@ end
 
 -- granted removes the runtime from the crowd, and calls the row that now comes within sixteen places of the front.
 local function granted(report, grant)
-  local placed, channel, crowd, runtime = parts_of(report, grant)
-  local place = placed and redis.pcall('zrank', crowd, runtime)
+  local mark, channel, crowd, runtime = parts_of(report, grant)
+  local place = mark == '+' and redis.pcall('zrank', crowd, runtime)
   if type(place) ~= 'number' then return end
   local called = redis.pcall('zrange', crowd, 16, 16, 'withscores')[2]
   local late = place > 0 and redis.pcall('zrange', crowd, 0, math.min(place, 16) - 1, 'withscores') or {}
@@ -145,6 +152,7 @@ end
 local late = in_time(not_after)
 if late then return late end
 local ttl = redis.call('pttl', lock) -- -2: there is no lock
+if ttl == -2 and #report > 1 and yields(report, grant) then return {-1, '', refused(report, grant)} end
 if ttl ~= -2 then
   local holder, foreign = holder_of(lock)
   if foreign then return foreign end
