@@ -68,7 +68,9 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	return nil
 }
 
-// countRows adds the waiters that have yet to be called, for locks for which a crowd may wait.
+// countRows adds to sum, for each channel, the processes of a crowd whose row has yet to be called (scripts/lib/crowd.lua). subscribers has the
+// number of subscribers of each channel at this server. Where they are fewer than CrowdLeast, no process
+// has to wait for a call.
 func countRows(ctx context.Context, master redis.UniversalClient, subscribers, sum map[string]int64) error {
 	for channel, n := range subscribers {
 		if n < scripts.CrowdLeast {

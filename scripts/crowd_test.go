@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// crowd is a lock with so many subscribers that Redis gives out places.
+// crowd is a lock whose channel may have so many subscribers that Redis assigns places.
 type crowd struct {
 	bed
 	kind    *scripts.Kind
@@ -20,15 +20,21 @@ type crowd struct {
 	key     string
 }
 
+func crowdOf(b bed, kind *scripts.Kind) crowd {
+	channel := scripts.LockChannel(b.name)
+	return crowd{bed: b, kind: kind, channel: channel, key: channel + ":crowd"}
+}
+
+// inCrowds runs a test with a lock whose channel has 64 subscribers.
 func inCrowds(t *testing.T, body func(c crowd)) {
 	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
 		t.Run(string(kind.Name), func(t *testing.T) {
 			on(t, func(b bed) {
-				channel := scripts.LockChannel(b.name)
+				c := crowdOf(b, kind)
 				for range 64 {
-					b.listening(channel)
+					c.listening(c.channel)
 				}
-				body(crowd{bed: b, kind: kind, channel: channel, key: channel + ":crowd"})
+				body(c)
 			})
 		})
 	}
@@ -47,11 +53,11 @@ func (c crowd) refuse(mark string, processes ...int) (last scripts.Acquired) {
 	return last
 }
 
-// turn has a process with a place take the lock and release it.
+// turn has a process with a ticket take the lock from its holder.
 func (c crowd) turn(n int) {
 	c.Helper()
 	require.NoError(c, c.Del(c.Context(), c.name).Err())
-	require.True(c, c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Channel: scripts.HasPlace + c.channel}).Granted)
+	require.True(c, c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Channel: scripts.HasTicket + c.channel}).Granted)
 }
 
 func upTo(n int) (all []int) {
@@ -61,7 +67,21 @@ func upTo(n int) (all []int) {
 	return all
 }
 
-// Each process has one place, in the order in which they asked first. A process that has had the lock goes behind all others.
+// A crowd begins with the 64th subscriber.
+func TestCrowd_Begins(t *testing.T) {
+	on(t, func(b bed) {
+		c := crowdOf(b, scripts.Lock)
+		c.turn(0)
+		for range 63 {
+			c.listening(c.channel)
+		}
+		assert.Zero(b, c.refuse("", 1).Place)
+		c.listening(c.channel)
+		assert.Equal(b, 1, c.refuse("", 1).Place)
+	})
+}
+
+// Each process has one place. The places are in the order of the first refusals. A process that has had the lock gets a place behind all others.
 func TestCrowd_Places(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
@@ -72,19 +92,19 @@ func TestCrowd_Places(t *testing.T) {
 			assert.Equal(c, n, busy.Place)
 			assert.Zero(c, busy.Ticket, "it is in front")
 		}
-		assert.Equal(c, 2, c.refuse(scripts.HasPlace, 2).Place, "it keeps its place")
+		assert.Equal(c, 2, c.refuse(scripts.HasTicket, 2).Place, "it keeps its place")
 		assert.Equal(c, 3, c.refuse("", 3).Place, "even if it has forgotten it")
 		assert.InDelta(c, 600, c.PTTL(c.Context(), c.key).Val().Seconds(), 1.5)
 		assert.True(c, scripts.IsSideKey(c.key))
 		c.turn(1)
 		c.turn(0)
-		assert.Equal(c, 1, c.refuse(scripts.HasPlace, 2).Place)
+		assert.Equal(c, 1, c.refuse(scripts.HasTicket, 2).Place)
 		assert.Equal(c, 3, c.refuse("", 1).Place)
 	})
 }
 
-// A row far back has to be called. It is called when sixteen places are before it. A process that learns that its row is the next does not wait for
-// the call.
+// A row far back has to be called. It is called when sixteen processes are ahead of it. If a process is refused when its row is the next, it does not
+// wait for the call.
 func TestCrowd_CallsRows(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
@@ -92,30 +112,30 @@ func TestCrowd_CallsRows(t *testing.T) {
 		called := c.listening(scripts.RowChannel(c.channel, 101/16)) // the row of processes 65 and up
 		for n := 1; n < 32; n++ {
 			c.turn(n)
-			assert.Equal(c, int64(101), c.refuse(scripts.HasPlace, 70).Ticket, "turn %d", n)
+			assert.Equal(c, int64(101), c.refuse(scripts.HasTicket, 70).Ticket, "turn %d", n)
 		}
 		for n := 32; n < 48; n++ {
 			assert.Empty(c, called(), "turn %d", n)
 			c.turn(n)
-			assert.Zero(c, c.refuse(scripts.HasPlace, 70).Ticket, "its row is the next to be called")
+			assert.Zero(c, c.refuse(scripts.HasTicket, 70).Ticket, "its row is the next to be called")
 		}
 		c.turn(48)
 		assert.Equal(c, []string{"0"}, called())
-		assert.Equal(c, 17, c.refuse(scripts.HasPlace, 65).Place)
+		assert.Equal(c, 17, c.refuse(scripts.HasTicket, 65).Place)
 	})
 }
 
-// A process in front that does not come when others do is removed in the end.
+// The ticket of a process is removed when eight processes behind it have got the lock first.
 func TestCrowd_RemovesTheDead(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
 		c.refuse("", upTo(20)...)
 		for n := 3; n <= 10; n++ { // 1 and 2 are dead
-			assert.Equal(c, 1, c.refuse(scripts.HasPlace, 1).Place)
+			assert.Equal(c, 1, c.refuse(scripts.HasTicket, 1).Place)
 			c.turn(n)
 		}
-		assert.Equal(c, 1, c.refuse(scripts.HasPlace, 11).Place)
-		assert.Equal(c, 11, c.refuse(scripts.HasPlace, 2).Place, "it takes a new ticket")
+		assert.Equal(c, 1, c.refuse(scripts.HasTicket, 11).Place)
+		assert.Equal(c, 11, c.refuse(scripts.HasTicket, 2).Place, "it takes a new ticket")
 	})
 }
 
@@ -136,33 +156,33 @@ func TestCrowd_Yields(t *testing.T) {
 	})
 }
 
-// With few subscribers left, nobody has to wait for a call. Without anybody in the crowd, there is no crowd.
+// With few subscribers left, no process has to wait for a call. When the last ticket is gone, the crowd has ended.
 func TestCrowd_Ends(t *testing.T) {
 	on(t, func(b bed) {
-		channel := scripts.LockChannel(b.name)
-		c := crowd{bed: b, kind: scripts.Lock, channel: channel, key: channel + ":crowd"}
+		c := crowdOf(b, scripts.Lock)
 		var members []redis.Z
 		for n := 1; n <= 100; n++ {
 			members = append(members, redis.Z{Score: float64(31 + n), Member: process(n)[:36]})
 		}
 		c.turn(0)
 		require.NoError(b, c.ZAdd(c.Context(), c.key, members...).Err())
-		busy := c.refuse(scripts.HasPlace, 100)
+		busy := c.refuse(scripts.HasTicket, 100)
 		assert.Equal(b, 100, busy.Place)
 		assert.Zero(b, busy.Ticket, "nobody may be left to call its row")
-		assert.Zero(b, c.refuse("", 100).Place, "too few for a crowd")
-		for range 8 {
-			c.listening(channel)
+		for range scripts.CrowdLeast {
+			assert.Zero(b, c.refuse("", 100).Place, "too few for a crowd")
+			assert.Zero(b, c.refuse(scripts.HasTicket, 100).Ticket)
+			c.listening(c.channel)
 		}
 		busy = c.refuse("", 100)
-		assert.Equal(b, 100, busy.Place, "the crowd has others, who may not subscribe to the channel yet")
+		assert.Equal(b, 100, busy.Place, "the crowd has other processes, which may not have subscribed to the channel yet")
 		assert.Positive(b, busy.Ticket)
 		require.NoError(b, c.Del(c.Context(), c.key).Err())
-		assert.Zero(b, c.refuse(scripts.HasPlace, 100).Place)
+		assert.Zero(b, c.refuse(scripts.HasTicket, 100).Place)
 	})
 }
 
-// The order is only a matter of fairness. A foreign value instead of the set changes nothing else.
+// A foreign value instead of the set changes the order and nothing else.
 func TestCrowd_Foreign(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		require.NoError(c, c.Set(c.Context(), c.key, "text", 0).Err())

@@ -6,12 +6,12 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; [+-]channel: also the place of its process; +: it has one; -: it yields
+-- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; [+-]CHANNEL: also the place in its crowd (lib/crowd.lua)
 -- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
 -- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)
---   | {ttl, holder, subscribers, place among them; 0: any, ticket far back; 0: none} (busy) | error LATE ms | error FOREIGN text
+--   | {ttl, holder, subscribers, place in the crowd or 0, ticket far back or 0} (busy) | error LATE ms | error FOREIGN text
 local lock, counter = KEYS[1], KEYS[2]
 local grant, lease, not_after, report, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- @include lib/in_time.lua
@@ -25,7 +25,7 @@ local grant, lease, not_after, report, tokens, floor = ARGV[1], ARGV[2], ARGV[3]
 local late = in_time(not_after)
 if late then return late end
 local ttl = redis.call('pttl', lock) -- -2: there is no lock
-if ttl == -2 and #report > 1 and yields(report, grant) then return {-1, '', refused(report, grant)} end
+if ttl == -2 and #report > 1 and yields(report, grant) then return {-1, '', join_crowd(report, grant)} end
 if ttl ~= -2 then
   local holder, foreign = holder_of(lock)
   if foreign then return foreign end
@@ -33,7 +33,7 @@ if ttl ~= -2 then
     demand(lock, holder)
     if report == '0' then return ttl end
     if report == '1' then return {ttl, holder} end
-    return {ttl, holder, refused(report, grant)} -- three results
+    return {ttl, holder, join_crowd(report, grant)} -- three results
   end
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
@@ -42,5 +42,5 @@ if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease th
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
 end
-if #report > 1 then granted(report, grant) end
+if #report > 1 then leave_crowd(report, grant) end
 return {grant, first, last}

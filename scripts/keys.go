@@ -13,25 +13,25 @@ func LockChannel(raw string) string { return prefixed("redisson_lock__channel", 
 // WaiterChannel is the channel on which a waiter of a fair lock learns that it is next.
 func WaiterChannel(raw, owner string) string { return LockChannel(raw) + ":" + owner }
 
-// RowChannel is the channel on which a row of a crowd of waiters is called (lib/crowd.lua). channel is that of the lock's releases.
+// RowChannel is the channel on which a row of waiting processes is called (lib/crowd.lua). channel is the channel of the lock's releases.
 func RowChannel(channel string, row int64) string {
 	return channel + rowInfix + strconv.FormatInt(row, 10)
 }
 
-// RowPattern is a pattern that matches the channels of all rows.
+// RowPattern is a pattern that matches the channels of all rows. channel is the channel of the lock's releases.
 func RowPattern(channel string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(channel) + rowInfix + "*"
 }
 
 const rowInfix = ":crowd:"
 
-// The marks before the channel of an acquire.
+// The marks before the channel of an acquire (lib/crowd.lua).
 const (
-	HasPlace = "+" // the process has a ticket
-	Yields   = "-" // the process has just had the lock, so it leaves a free lock to a crowd
+	HasTicket = "+" // the process has a ticket, which the acquire removes if it gets the lock
+	Yields    = "-" // the process has just had the lock: if others wait, it takes a ticket although the lock is free
 )
 
-// CrowdLeast is the number of subscribers to the releases below which nobody has to wait for the call of a row.
+// CrowdLeast is the number of subscribers to the releases below which no process has to wait for the call of its row (lib/crowd.lua).
 const CrowdLeast = 8
 
 // ReadWriteChannel is the channel on which releases of a read/write lock are published.

@@ -159,7 +159,7 @@ type Terms struct {
 	Lease      time.Duration // of acquire and pass
 	Alone      string        // of an acquire: the grant with which the same owner already holds the write lock
 	WantHolder bool          // of an acquire: name a holder if the lock is busy
-	Channel    string        // of an acquire of a plain or fenced lock: name a holder, and count the subscribers of this channel; a mark may precede it
+	Channel    string        // of an acquire of a plain or fenced lock: name a holder, count the subscribers of this channel, and find the place in its crowd
 	Try        bool          // of an acquire: do not wait in Redis' queue
 	Standing   bool          // of an acquire: the grant should already be in the queue
 	Heir       string        // of a release: this runtime's first waiter, which gets the lock at once if it is next

@@ -176,8 +176,8 @@ type Acquired struct {
 	TTL         time.Duration // until the lock or the next permit expires; negative: never
 	Holder      string        // one of the holders, if the call asked for one
 	Subscribers int           // number of subscribers of the lock's channel, if the call asked for it; 0: unknown
-	Place       int           // the place of this process in a crowd of subscribers, from 1; 0: none
-	Ticket      int64         // its ticket, if it is far back and should wait for the call of its row; 0: it is not
+	Place       int           // the place of this process in the crowd, from 1; 0: there is no crowd
+	Ticket      int64         // its ticket, if its row has yet to be called; 0: the row is in front
 	NotSet      bool          // nothing is available because nothing was set: see Kind.NotSet
 	Strange     bool          // the key holds a string, the lock of another library
 

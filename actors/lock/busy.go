@@ -70,7 +70,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		pause += s.policy.Jitter(pause/4 + time.Millisecond)
 	}
 	if s.turns.Row() > 0 {
-		pause = s.turns.OpensAt() - now // those in front try when the holder's lease ends
+		pause = s.turns.OpensAt() - now // the processes in front try when the holder's lease ends
 	} else if ttl >= 0 {
 		pause = s.upToExpiry(pause, ttl)
 	}
@@ -121,7 +121,7 @@ func (s *State) nextSpin() time.Duration {
 
 // listen subscribes to the channel on which releases are published, if the kind of lock has one. The first contender in Redis' queue also
 // needs the channel on which releases of other kinds of lock are published (Kind.Others). A contender on standby does not subscribe, because
-// the contender ahead of it does. A process far back in a crowd waits on the channel of its row instead.
+// the contender ahead of it does. A process far back in a crowd subscribes to the channel of its row instead.
 func (s *State) listen() {
 	if s.standby || s.address.Kind.Channel == nil {
 		return
@@ -142,29 +142,29 @@ func (s *State) listen() {
 	}
 }
 
-// counts returns the channel whose subscribers an attempt for this waiter should count, with a mark that says what the process knows of a crowd of
-// them; empty: it need not count them.
+// counts returns what an attempt for this waiter contains so that a refusal says which place this process has: the channel of releases, with a mark if
+// it knows of a crowd; empty: the refusal need not say it.
 func (s *State) counts(head *wait.Request) string {
-	releases := s.channel
-	if s.row > 0 { // subscribed to the channel of a row
-		releases = s.address.Kind.Channel(s.address.Raw, s.pending.id)
-	}
+	mark := ""
 	switch {
 	case s.turns.InCrowd():
-		return scripts.HasPlace + releases
+		mark = scripts.HasTicket
 	case s.turns.Yields() && head != nil && !head.Try:
-		return scripts.Yields + releases
-	case s.watch == wait.Subscribed && s.turns.Asks():
-		return releases
+		mark = scripts.Yields
+	case s.watch != wait.Subscribed || !s.turns.AsksPlace():
+		return ""
 	}
-	return ""
+	if s.row > 0 { // s.channel is that of the row
+		return mark + s.address.Kind.Channel(s.address.Raw, s.pending.id)
+	}
+	return mark + s.channel
 }
 
 // onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection all
 // waiters of the process try. To spread their attempts, each tries after a short random delay. An attempt that is due earlier is not put off.
 //
-// A process that has just subscribed to the channel of its row does not try: its row is called after at least one other. When it then subscribes to the
-// channel of releases, its turn comes after those of the processes in front.
+// After the first subscription to the channel of its row, a process does not try: at least one other row is called first, so no call has been missed. A
+// process of a crowd that has just subscribed to the channel of releases waits for its turn (Turns.FirstTry).
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == wait.Unwatched || s.member == nil && m.Channel != s.channel {
 		return
@@ -195,7 +195,7 @@ func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	switch {
 	case !s.address.Kind.TakesTurns():
 		s.wake(now, now)
-	case m.Channel != s.channel: // left meanwhile
+	case m.Channel != s.channel: // of a subscription that has ended
 	case s.row > 0:
 		s.turns.Called(now, s.policy.HandoffFor)
 		if s.queue.Len > 0 {
@@ -241,6 +241,7 @@ func (s *State) advanceWatch(now time.Duration) {
 	}
 }
 
+// unlisten ends the subscription to the channel of releases, or to that of a row.
 func (s *State) unlisten() {
 	s.watch = wait.Unwatched
 	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})

@@ -105,6 +105,9 @@ func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 	if !w.crowded {
 		return
 	}
+	if strings.Contains(c.channel, ":crowd:") {
+		w.Failf("the subscribers of a row are counted: %s", c.channel)
+	}
 	name, _, _ := strings.Cut(c.grant, ":")
 	if !slices.Contains(w.crowd, name) {
 		w.crowd = append(w.crowd, name)
@@ -119,7 +122,7 @@ func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 // message is lost.
 func (w *world) leaveCrowd(c *lockCall) {
 	name, _, _ := strings.Cut(c.grant, ":")
-	if !strings.HasPrefix(c.channel, scripts.HasPlace) || !slices.Contains(w.crowd, name) {
+	if !strings.HasPrefix(c.channel, scripts.HasTicket) || !slices.Contains(w.crowd, name) {
 		return
 	}
 	w.crowd = slices.DeleteFunc(w.crowd, func(other string) bool { return other == name || other == "dead" && w.Chance(50) })

@@ -54,7 +54,7 @@ type State struct {
 	turns    *turns.Turns
 	ownTurns turns.Turns // turns points to it, unless several contenders take their turns together
 	channel  string      // the channel that is subscribed to
-	row      int64       // the row that this channel calls; 0: it is the channel of releases
+	row      int64       // the row of a crowd that is called on this channel (turns.Row); 0: it is the channel of releases
 
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight; clock.Never: none came
 

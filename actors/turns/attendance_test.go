@@ -138,18 +138,18 @@ func TestYield_NewcomersTakePlaces(t *testing.T) {
 	}
 	var y Turns
 	refused(&y, 0)
-	assert.True(t, y.Asks(), "the number of subscribers is unknown")
+	assert.True(t, y.AsksPlace(), "the number of subscribers is unknown")
 	refused(&y, 4)
-	assert.False(t, y.Asks())
+	assert.False(t, y.AsksPlace())
 	assert.Equal(t, now+2*time.Millisecond, y.Hear(&p, now, 1), "three were ahead, and one of them has released the lock")
 	refused(&y, 9)
 	assert.Equal(t, now+time.Millisecond, y.Hear(&p, now, 1), "newer subscribers are behind")
 	y.Joined(now)
-	assert.False(t, y.Asks(), "its place still counts")
+	assert.False(t, y.AsksPlace(), "its place still counts")
 	assert.Equal(t, now, y.Hear(&p, now, 1))
-	assert.True(t, y.Asks(), "if it is refused now, others have the same place")
+	assert.True(t, y.AsksPlace(), "if it is refused now, a crowd may have begun")
 	y.Joined(now + time.Second)
-	assert.True(t, y.Asks())
+	assert.True(t, y.AsksPlace())
 	refused(&y, 1)
 	assert.Equal(t, now, y.Hear(&p, now, 1), "there is no other process")
 }

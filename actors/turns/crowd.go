@@ -2,11 +2,12 @@ package turns
 
 import "time"
 
-// crowd is this process's place among very many processes that wait for a lock. Redis gives out the places (scripts/lib/crowd.lua): each process that
-// is refused takes a ticket, and 16 tickets make a row. Only the rows in front receive the messages of releases. A process further back waits
-// on the channel of its row until the row is called. So neither the messages nor the scripts of a turn grow with the number of processes.
+// crowd is this process's place among 64 processes or more that wait for a lock. Redis assigns the places (scripts/lib/crowd.lua): each process
+// that is refused gets a ticket, and 16 tickets make a row. Only the rows in front receive the messages of releases. A process further back
+// subscribes to the channel of its row, and waits until the row is called. So the messages of a turn do not grow with the number of processes, and
+// its scripts hardly do.
 //
-// A process takes a new ticket for each of its turns, so it goes behind all others.
+// A process gets a new ticket for each of its turns, so its next place is behind all others.
 type crowd struct {
 	here   bool  // there was a crowd when this process was last refused
 	in     bool  // this process has a ticket
@@ -15,12 +16,12 @@ type crowd struct {
 }
 
 const (
-	rowSize = 16              // number of tickets in a row, and of places in front of the row that is called; also in scripts/lib/crowd.lua
-	callMin = time.Second     // least that a process waits for the call of its row before it asks again
-	callMax = 5 * time.Second // most that it waits: the calls may have stopped
+	rowSize = 16              // number of tickets in a row, and of processes ahead of a row when it is called; also in scripts/lib/crowd.lua
+	callMin = time.Second     // the shortest wait for the call of a row, without jitter, before the process tries again
+	callMax = 5 * time.Second // the longest such wait: the calls may have stopped
 )
 
-// Row returns the row whose call this process waits for; 0: it waits for releases.
+// Row returns the row whose call this process waits for; 0: it waits for releases. The first ticket is 32, so no row is 0.
 func (y *Turns) Row() int64 { return y.crowd.ticket / rowSize }
 
 // InCrowd reports whether this process has a ticket.
@@ -29,16 +30,20 @@ func (y *Turns) InCrowd() bool { return y.crowd.in }
 // Yields reports whether the next attempt should take a ticket and nothing else.
 func (y *Turns) Yields() bool { return y.crowd.yields }
 
-// Called notes that the row of this process was called, and Redis lets a row be called when the sixteen places before it are in front.
+// Called notes that the row of this process was called. The holder of the lock is then ahead of it, and sixteen processes are ahead of its row. longest
+// is the longest that a turn usually lasts. The message may be late: a process that does not wait for a call ignores it.
 func (y *Turns) Called(now, longest time.Duration) {
+	if y.crowd.ticket == 0 {
+		return
+	}
 	y.ahead = rowSize + 1 + int(y.crowd.ticket%rowSize)
 	y.fresh = now + 2*time.Duration(y.ahead)*longest
 	y.crowd.ticket = 0
-	y.gaps.last = 0 // this process has not heard the releases before
+	y.gaps.last = 0 // this process has not received the messages of earlier releases
 }
 
-// FirstTry returns the instant at which a process in the crowd may try although it has not heard a release; 0: it is not in the crowd, or does not
-// know its place.
+// FirstTry returns when a process of a crowd that has just subscribed to releases tries if no release comes before; 0: it is not in a crowd, or does
+// not know its place.
 func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	if !y.crowd.in || !y.placed {
 		return 0
@@ -47,17 +52,17 @@ func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	return y.until
 }
 
-// Left notes that nobody in this process waits any more. The ticket stays in Redis, for the next waiter of this process.
+// Left notes that no local caller waits any more. The ticket stays in Redis, for the next waiter of this process.
 func (y *Turns) Left() { y.crowd = crowd{here: y.crowd.here} }
 
-// joinCrowd takes the place that a refusal names. If a process whose row was not called has not come forward since its last refusal, those in front
-// may be gone: it then no longer waits for the call.
+// joinCrowd notes the place that a refusal contains. If the place of a process that waits for a call has not improved since its last refusal, no
+// process ahead has had a turn: perhaps none is left to call the row. The process then no longer waits for the call.
 func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	if y.crowd.ticket > 0 && r.Place >= y.ahead {
 		r.Ticket = 0
 	}
 	y.crowd, y.ahead = crowd{here: true, in: true, ticket: r.Ticket}, r.Place
-	y.attendance.waited = false // this process does not hear all the others
+	y.attendance.waited = false // it does not receive the messages of all turns, so it cannot count who is absent
 	stay := min(callMin+time.Duration(y.ahead)*r.Longest, callMax)
 	if r.Ticket == 0 {
 		stay = y.wait(p, y.slot)

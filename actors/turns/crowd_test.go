@@ -1,13 +1,16 @@
 package turns
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// crowded is a process that a refusal has given a place in a crowd.
+// crowded is a process that has a place in a crowd.
 type crowded struct {
 	Turns
 	p   Policy
@@ -33,25 +36,34 @@ func (c *crowded) hear() time.Duration {
 	return c.Hear(&c.p, c.now, 1) - c.now
 }
 
+// The script has rows of the same size.
+func TestCrowd_RowSize(t *testing.T) {
+	script, err := os.ReadFile("../../scripts/lib/crowd.lua")
+	require.NoError(t, err)
+	assert.Contains(t, string(script), fmt.Sprintf("/ %d) end", rowSize))
+	assert.Contains(t, string(script), fmt.Sprintf("'zrange', crowd, %d, %d,", rowSize, rowSize))
+	assert.Contains(t, string(script), fmt.Sprintf("ticket %% %d == 0", rowSize))
+}
+
 // The first in line tries when the holder releases the lock. The others leave a slot for each process ahead, and slots are as long as turns once the
 // process has seen one.
 func TestCrowd_Places(t *testing.T) {
 	assert.Equal(t, time.Duration(0), inCrowd(1, 0).hear())
 	c := inCrowd(3, 0)
-	assert.True(t, c.Asks(), "it asks for its place each time")
+	assert.True(t, c.AsksPlace(), "it asks for its place each time")
 	assert.Equal(t, 2*time.Millisecond, c.hear(), "two slots of a round trip")
 	assert.Equal(t, 2*time.Millisecond+500*time.Microsecond, c.hear(), "one slot of a turn")
 	assert.Equal(t, time.Duration(0), c.hear())
 	assert.Equal(t, 29*time.Millisecond, inCrowd(30, 0).hear())
 }
 
-// A process far back waits for the call of its row, and asks again when the calls may have stopped. After the call it waits for releases.
+// A process far back waits for the call of its row, and tries again when the calls may have stopped. After the call it waits for releases.
 func TestCrowd_WaitsForTheCall(t *testing.T) {
 	c := inCrowd(100, 131)
 	assert.Equal(t, int64(131/rowSize), c.Row())
 	assert.Equal(t, callMin+time.Second, c.OpensAt()-c.now, "ten milliseconds for each turn")
 	c.refuse(99, 131)
-	assert.Equal(t, int64(131/rowSize), c.Row(), "it comes forward")
+	assert.Equal(t, int64(131/rowSize), c.Row(), "its place has improved")
 	c.Called(c.now, 10*time.Millisecond)
 	assert.Zero(t, c.Row())
 	assert.True(t, c.InCrowd())
@@ -61,7 +73,7 @@ func TestCrowd_WaitsForTheCall(t *testing.T) {
 	assert.Equal(t, callMax, inCrowd(10_000, 10_031).OpensAt()-c.now)
 }
 
-// If nobody ahead has had a turn between two refusals, the process listens to the releases itself.
+// If no process ahead has had a turn between two refusals, the process no longer waits for a call.
 func TestCrowd_NobodyCalls(t *testing.T) {
 	c := inCrowd(100, 131)
 	c.refuse(100, 131)
@@ -71,7 +83,7 @@ func TestCrowd_NobodyCalls(t *testing.T) {
 	assert.Zero(t, c.Row(), "it has lost its ticket")
 }
 
-// After its turn, a process goes behind all others: it asks for a new ticket when the first in line has had the time to try.
+// After its turn, a process gets a new ticket, behind all others, when the first in line has had the time to try.
 func TestCrowd_Ends(t *testing.T) {
 	c := inCrowd(1, 0)
 	c.hear()
@@ -79,8 +91,14 @@ func TestCrowd_Ends(t *testing.T) {
 	assert.True(t, c.InCrowd())
 	c.After(&c.p, c.now, Ended{Sent: c.now - time.Millisecond, Began: c.now - 2*time.Millisecond, Longest: 10 * time.Millisecond, Receivers: 30, Listens: true})
 	assert.False(t, c.InCrowd())
-	assert.True(t, c.Asks())
+	assert.True(t, c.Yields())
 	assert.Equal(t, time.Millisecond, c.OpensAt()-c.now)
+	c.Won(&c.p, c.now, c.now)
+	assert.False(t, c.Yields())
+	c.After(&c.p, c.now, Ended{Sent: c.now - time.Millisecond, Receivers: 30, Listens: true})
+	assert.True(t, c.Yields(), "it had the lock without a ticket")
+	c.refuse(0, 0)
+	assert.False(t, c.Yields(), "there is no crowd any more")
 	c = inCrowd(100, 131)
 	c.refuse(0, 0)
 	assert.False(t, c.InCrowd(), "there is no crowd any more")
@@ -91,7 +109,7 @@ func TestCrowd_Ends(t *testing.T) {
 	assert.Zero(t, c.Row())
 }
 
-// A process in the crowd does not hear all the others, so it counts nobody as a mere listener.
+// A process in the crowd does not receive the messages of all turns, so it counts nobody as a mere listener.
 func TestCrowd_CountsNoAbsent(t *testing.T) {
 	c := inCrowd(1, 0)
 	for range 2 * len(c.attendance.absent) {

@@ -4,6 +4,6 @@
 //	turns.go       turns, and the gaps in which a lock is left free for clients that only poll
 //	attendance.go  subscribers that never try for the lock
 //	patience.go    how long to wait for the processes ahead
-//	crowd.go       places that Redis gives out if very many processes wait
+//	crowd.go       places that Redis assigns if 64 processes or more wait
 //	policy.go      the times
 package turns

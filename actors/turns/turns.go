@@ -24,7 +24,7 @@ import (
 // newcomers would try after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them
 // would count the same number, let each other go first, and leave the lock free meanwhile.
 //
-// If very many processes wait, Redis gives out the places: see crowd.
+// If 64 processes or more wait, Redis assigns the places: see crowd.
 //
 // Spinning, polling and reconnecting clients receive no message, so they cannot be counted. The lock is left free for them in gaps.
 type Turns struct {
@@ -85,9 +85,11 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 		y.slot = max(y.slot, (now-t.Began)/16)
 	}
 	y.slot = min(min(y.slot, p.YieldMax)<<y.wins, p.YieldMax)
-	stay := y.wait(p, y.slot)
+	var stay time.Duration
 	if y.crowd.here {
 		stay = y.leaveCrowd()
+	} else {
+		stay = y.wait(p, y.slot)
 	}
 	y.gapTo = now // a gap that began while this process's acquire was in flight has ended with its turn
 	y.fresh = now + stay + 2*time.Duration(y.ahead)*max(now-t.Began, t.Longest)
@@ -107,7 +109,7 @@ type Refusal struct {
 	Longest     time.Duration // the longest that a turn usually lasts
 	Subscribers int           // subscribers of the channel, this process included; 0: unknown
 	Place       int           // this process's place in the crowd, from 1; 0: there is no crowd
-	Ticket      int64         // its ticket, if its row has yet to be called; 0: it has been called
+	Ticket      int64         // its ticket, if its row has yet to be called; 0: the row is in front
 	Holder      string        // the process that has the lock; "": unknown
 }
 
@@ -120,7 +122,7 @@ func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
 	y.attendance.taken = true
 }
 
-// findPlace takes the place that Redis gives out in a crowd. Without a crowd, a process that has no place takes a random one.
+// findPlace takes the place that Redis assigns in a crowd. Without a crowd, a process that has no place takes a random one.
 func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
 	switch {
 	case r.Place > 0:
@@ -136,8 +138,9 @@ func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
 	y.fresh = now + 2*time.Duration(y.ahead)*r.Longest
 }
 
-// Asks reports whether the next attempt, if it is refused, should find out this process's place: it has none, or others may have the same one.
-func (y *Turns) Asks() bool { return !y.placed || y.crowd.in || y.ahead == 0 }
+// AsksPlace reports whether a refusal of the next attempt should say which place this process has. It should if the process has no place, or one in a
+// crowd, which Redis knows better. It also should if the process is first: if it is refused all the same, a crowd may have begun.
+func (y *Turns) AsksPlace() bool { return !y.placed || y.crowd.in || y.ahead == 0 }
 
 // Waited notes that a local waiter waits while other processes have their turns.
 func (y *Turns) Waited() { y.attendance.waited = true }

@@ -57,7 +57,7 @@ func TestRun_WaitersAreToldOfReleases(t *testing.T) {
 	assert.Less(t, c.Pace, 1.0)
 }
 
-// Once 64 processes wait, Redis gives out the places among them (scripts/lib/crowd.lua), and only the rows in front hear of releases.
+// Once 64 processes wait, Redis assigns the places among them (scripts/lib/crowd.lua), and only the rows in front receive the messages of releases.
 func TestRun_ACrowdTakesTurns(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 400})
 	assert.Positive(t, c.Share, "each process had a turn")
@@ -66,7 +66,7 @@ func TestRun_ACrowdTakesTurns(t *testing.T) {
 	assert.Less(t, c.Messages, 45.0)
 }
 
-// Processes that give up and ask anew keep their places, and do not ask more often than others.
+// Processes that give up and begin again keep their places, and do not try more often than others.
 func TestRun_ACrowdOfTheImpatient(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 400, Patience: 20 * time.Millisecond})
 	assert.Positive(t, c.Share, "each process had a turn")
@@ -74,7 +74,7 @@ func TestRun_ACrowdOfTheImpatient(t *testing.T) {
 	assert.Less(t, c.Messages, 45.0)
 }
 
-// The places of processes that have left hold the others up for a short time only.
+// The tickets of processes that have stopped waiting delay the others for a short time only.
 func TestRun_ACrowdThatLeaves(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 800, Leavers: 70})
 	assert.Greater(t, c.Pace, 0.4)

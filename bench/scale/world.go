@@ -31,7 +31,7 @@ type Demand struct {
 	Names     int // number of names that they choose from, by Zipf's law
 	Grants    int // number of grants after which the world ends
 
-	Patience time.Duration // how long a process waits before it gives up and asks anew, up to twice as long; 0: until it has the lock
+	Patience time.Duration // a process gives up after one to two times this wait, and begins again; 0: it never gives up
 	Leavers  int           // number of processes that stop wanting locks half a second after the beginning
 }
 
@@ -92,8 +92,8 @@ type world struct {
 
 // place is one name.
 type place struct {
-	wanted int // the number of contenders that wait for it, hold it, or release it
-	waits  []*wait
+	wanted int     // the number of contenders that wait for it, hold it, or release it
+	waits  []*wait // those that have not ended
 	held   bool
 	grants int // number of grants so far
 }
@@ -199,6 +199,7 @@ func (w *world) take(ctx context.Context, t testing.TB, rt *holdfast.Runtime, pr
 	return ctx.Err() == nil
 }
 
+// acquire acquires a lock. It gives up when Patience is over.
 func (w *world) acquire(ctx context.Context, lock *holdfast.Lock) (*holdfast.Lease, error) {
 	if w.Patience > 0 {
 		var cancel context.CancelFunc
@@ -208,13 +209,13 @@ func (w *world) acquire(ctx context.Context, lock *holdfast.Lock) (*holdfast.Lea
 	return lock.Acquire(ctx)
 }
 
-// wait is one acquire. It compares with the largest number of contenders of its lock during the wait: those that wait for it, hold it, or release it.
+// wait is one acquire.
 type wait struct {
 	since  time.Time
-	rivals int
+	rivals int // largest value of place.wanted during the wait
 }
 
-// comes adds a contender for the lock with this name.
+// comes adds a contender for the lock with this name, and begins its wait.
 func (w *world) comes(name int) *wait {
 	w.mu.Lock()
 	defer w.mu.Unlock()

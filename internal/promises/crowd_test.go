@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// crowd is a lock that 64 clients subscribe to, so that Redis gives out places (scripts/lib/crowd.lua).
+// crowd is a lock that 64 clients subscribe to, so that Redis assigns places (scripts/lib/crowd.lua).
 type crowd struct {
 	*locktest.Place
 	channel, key string
@@ -39,7 +39,7 @@ func inCrowds(t *testing.T, body func(t *testing.T, c crowd)) {
 	}
 }
 
-// tickets gives this many processes that do not exist a ticket each.
+// tickets adds the tickets of processes that do not exist. dead is their number.
 func (c crowd) tickets(t *testing.T, dead int) {
 	var members []redis.Z
 	for n := range dead {
@@ -48,7 +48,7 @@ func (c crowd) tickets(t *testing.T, dead int) {
 	require.NoError(t, c.Redis.ZAdd(t.Context(), c.key, members...).Err())
 }
 
-// row returns the row for whose call a process waits; 0: it listens to the releases.
+// row returns the row for whose call a process waits; 0: it waits for releases.
 func (c crowd) row(t *testing.T, rt *holdfast.Runtime) int64 {
 	row := int64(c.Redis.ZScore(t.Context(), c.key, rt.ID()).Val()) / 16
 	if c.Subscribers(t, scripts.RowChannel(c.channel, row)) == 0 {
@@ -57,7 +57,7 @@ func (c crowd) row(t *testing.T, rt *holdfast.Runtime) int64 {
 	return row
 }
 
-// Each process that waits takes a place, and gives it up when it gets the lock.
+// Each process that waits gets a ticket, which is removed when the process gets the lock.
 func TestCrowd_TakesPlaces(t *testing.T) {
 	t.Parallel()
 	inCrowds(t, func(t *testing.T, c crowd) {
@@ -90,7 +90,7 @@ func TestCrowd_ARowIsCalled(t *testing.T) {
 		locktest.Await(t, "the end of the other subscription", func() bool { return c.Subscribers(t, c.channel) == 64 })
 		entry, err := inspect.Look(t.Context(), c.Redis, c.Name)
 		require.NoError(t, err)
-		assert.Equal(t, 65, entry.Waiting, "those who wait for a call count")
+		assert.Equal(t, 65, entry.Waiting, "processes that wait for a call count")
 
 		require.NoError(t, c.Redis.ZRemRangeByRank(t.Context(), c.key, 0, 83).Err()) // the row is near now
 		require.NoError(t, c.Redis.Publish(t.Context(), scripts.RowChannel(c.channel, row), "0").Err())
@@ -102,8 +102,8 @@ func TestCrowd_ARowIsCalled(t *testing.T) {
 	})
 }
 
-// If those who should call a row are gone, its processes get the lock all the same, and a waiter that gives up leaves nothing behind but its ticket,
-// which expires.
+// If the processes that should call a row have died, its processes get the lock all the same. A waiter that gives up leaves nothing behind but its
+// ticket, which expires.
 func TestCrowd_NobodyCalls(t *testing.T) {
 	t.Parallel()
 	inCrowds(t, func(t *testing.T, c crowd) {

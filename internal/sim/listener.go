@@ -20,10 +20,10 @@ const (
 	crowd      listening = "a crowd that has left its tickets"
 )
 
-// crowdSize is the number of subscribers with which Redis begins to give out places (scripts/lib/crowd.lua).
+// crowdSize is the number of subscribers from which on Redis assigns places (scripts/lib/crowd.lua).
 const crowdSize = 64
 
-// crowdKept is the time for which Redis keeps the tickets of a crowd.
+// crowdKept is the time for which Redis keeps the tickets of a crowd (scripts/lib/crowd.lua).
 const crowdKept = 10 * time.Minute
 
 // newListening draws from dice of its own, so that worlds without a listener stay as they are.
@@ -31,8 +31,8 @@ func newListening(d dice) listening {
 	return []listening{crowd, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
 }
 
-// crowdMax is aloneMax in worlds with a crowd. Nobody calls the row of a process that waits behind those that have left, so it asks again after up to
-// five seconds and a quarter of that. Before that it may lose its ticket, and then also wait for slots that nobody uses.
+// crowdMax is aloneMax in worlds with a crowd, whose processes do not exist. Nobody calls the row of a process that waits behind them, so it tries again
+// after up to five seconds and a quarter of that. It may also have lost its ticket, and then wait for slots that nobody uses.
 const crowdMax = 8 * time.Second
 
 // aloneMax is the longest time for which a lock may stay free while users wait for it. It applies to worlds with a mere listener, after the
@@ -67,7 +67,7 @@ func (w *world) listen() (over func()) {
 	}
 }
 
-// crowd subscribes to the locks for which a crowd can wait, and gives each of them tickets of processes that do not exist.
+// crowd subscribes to the locks for which a crowd can wait, and adds tickets of processes that do not exist. The function over ends the subscriptions.
 func (w *world) crowd() (over func()) {
 	var all []*miniredis.Subscriber
 	for _, at := range w.places {

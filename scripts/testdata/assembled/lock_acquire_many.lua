@@ -67,67 +67,79 @@ local function demand(lock, holder, freed)
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
 -- crowd: the order of the processes that wait for a lock, once its channel has had 64 subscribers. A process that is refused then takes a
--- ticket: the sorted set CHANNEL:crowd has each runtime with its ticket. 16 tickets make a row. The rows in front subscribe to CHANNEL. Each
--- row further back subscribes to CHANNEL:crowd:row until it is called, so that not every release is sent to all of them.
+-- ticket: the sorted set CHANNEL:crowd has each waiting runtime with its ticket. 16 tickets make a row. The rows in front subscribe to CHANNEL,
+-- on which releases are published. A row further back subscribes to CHANNEL:crowd:ROW until it is called, so it receives no releases.
 --
--- A runtime that gets the lock before its turn has found that those ahead did not come, so they may be dead. They are removed when that has
--- happened eight times. The fraction of a ticket counts it, in eighths.
+-- If a runtime gets the lock before its turn, those ahead of it did not try in time, and may be dead. So it marks their tickets, at most 16. A
+-- ticket with eight marks is removed: a slow process may miss some turns, a dead one misses all. The fraction of a ticket counts its marks, in
+-- eighths.
 --
--- The order is only a matter of fairness, so errors are ignored: without the rights to the set, nobody gets a ticket.
+-- The set decides the order and nothing else, so errors are ignored. Without the right to use the set, nobody gets a ticket.
 local function row_of(ticket) return math.floor((tonumber(ticket) or 0) / 16) end
 
+-- last_in_front returns the last of the rows in front: the row of the runtime with 16 others ahead of it; 0: there are fewer.
+local function last_in_front(crowd) return row_of(redis.pcall('zrange', crowd, 16, 16, 'withscores')[2]) end
+
+-- parts_of reads the argument report: CHANNEL; +CHANNEL if the runtime has a ticket; -CHANNEL if it has just had the lock. It also returns the
+-- key of the set, and the runtime.
 local function parts_of(report, grant)
   local mark, channel = string.match(report, '^([+-]?)(.*)$')
   return mark, channel, channel .. ':crowd', string.match(grant, '^(.*):')
 end
 
--- yields: whether to leave a free lock to the crowd, because the runtime has just had it.
+-- yields: whether a runtime that has just had the lock has to leave it to the crowd, although it is free.
 local function yields(report, grant)
   local mark, channel, crowd = parts_of(report, grant)
   if mark ~= '-' or (redis.pcall('pubsub', 'numsub', channel)[2] or 0) < 8 then return false end
   return redis.pcall('zrange', crowd, 0, 0)[1] ~= nil
 end
 
--- refused returns the number of subscribers, the place of the runtime in the crowd, from 1, and its ticket if its row has yet to be called.
--- A place of 0: there is no crowd, or no right to the set.
-local function refused(report, grant)
+-- take_ticket puts the runtime behind all others, and returns its place, from 0. last is the last ticket; nil: this is the first, and begins a
+-- row. The set expires 10 minutes after its newest row has begun.
+local function take_ticket(crowd, runtime, last)
+  local ticket = math.floor(last or 31) + 1
+  redis.pcall('zadd', crowd, ticket, runtime)
+  if ticket % 16 == 0 then redis.pcall('pexpire', crowd, 600000) end
+  return redis.pcall('zrank', crowd, runtime)
+end
+
+-- join_crowd returns the number of subscribers, the place of the runtime in the crowd, from 1, and its ticket if its row has yet to be called;
+-- otherwise 0. A place of 0: there is no crowd, or no right to the set.
+--
+-- The row after the last in front does not wait for its call, which might come before the subscription. The first 33 runtimes never wait; they
+-- are in these rows anyway, unless tickets between them have been removed. With fewer than 8 subscribers nobody waits. In a crowd more than 16
+-- subscribe, so the others may have died, and nobody may be left to make the calls.
+local function join_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
-  local n, last = redis.pcall('pubsub', 'numsub', channel)[2] or 0, nil
+  local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0
   local place = mark == '+' and redis.pcall('zrank', crowd, runtime)
   if not place then
     if n < 8 then return n, 0, 0 end
-    last = redis.pcall('zrange', crowd, -1, -1, 'withscores')[2]
+    local last = redis.pcall('zrange', crowd, -1, -1, 'withscores')[2]
     if n < 64 and not last then return n, 0, 0 end
-    place = redis.pcall('zrank', crowd, runtime)
-  end
-  if not place then
-    local ticket = math.floor(last or 31) + 1
-    redis.pcall('zadd', crowd, ticket, runtime)
-    if ticket % 16 == 0 then redis.pcall('pexpire', crowd, 600000) end
-    place = redis.pcall('zrank', crowd, runtime)
+    place = redis.pcall('zrank', crowd, runtime) or take_ticket(crowd, runtime, last)
   end
   if type(place) ~= 'number' then return n, 0, 0 end
-  if n < 8 or place <= 32 then return n, place + 1, 0 end -- with few subscribers, the calls may have stopped
+  if n < 8 or place <= 32 then return n, place + 1, 0 end
   local ticket = redis.pcall('zrange', crowd, place, place, 'withscores')[2]
-  local called = redis.pcall('zrange', crowd, 16, 16, 'withscores')[2]
-  return n, place + 1, row_of(ticket) > row_of(called) + 1 and math.floor(ticket) or 0
+  return n, place + 1, row_of(ticket) > last_in_front(crowd) + 1 and math.floor(ticket) or 0
 end
 
--- granted removes the runtime from the crowd, and calls the row that now comes within sixteen places of the front.
-local function granted(report, grant)
+-- leave_crowd removes the runtime, which gets the lock, from the crowd, and calls the rows that are in front now. It calls at most 100, because
+-- a foreign value in the set may be any number.
+local function leave_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local place = mark == '+' and redis.pcall('zrank', crowd, runtime)
   if type(place) ~= 'number' then return end
-  local called = redis.pcall('zrange', crowd, 16, 16, 'withscores')[2]
-  local late = place > 0 and redis.pcall('zrange', crowd, 0, math.min(place, 16) - 1, 'withscores') or {}
-  for i = 1, #late, 2 do
-    local ticket = late[i + 1] + 1 / 8
-    redis.pcall('zadd', crowd, ticket, late[i])
-    if ticket % 1 == 0 then redis.pcall('zrem', crowd, late[i]) end
+  local called = last_in_front(crowd)
+  local ahead = place > 0 and redis.pcall('zrange', crowd, 0, math.min(place, 16) - 1, 'withscores') or {}
+  for i = 1, #ahead, 2 do
+    local ticket = ahead[i + 1] + 1 / 8
+    redis.pcall('zadd', crowd, ticket, ahead[i])
+    if ticket % 1 == 0 then redis.pcall('zrem', crowd, ahead[i]) end
   end
   redis.pcall('zrem', crowd, runtime)
-  local front = redis.pcall('zrange', crowd, 16, 16, 'withscores')[2]
-  for row = row_of(called) + 1, math.min(row_of(front), row_of(called) + 100) do
+  for row = called + 1, math.min(last_in_front(crowd), called + 100) do
     redis.pcall('publish', crowd .. ':' .. row, '0')
   end
 end
@@ -139,7 +151,7 @@ local grant, lease, not_after, report = ARGV[ARGV_before + 1], ARGV[ARGV_before 
 local late = in_time(not_after)
 if late then return late end
 local ttl = redis.call('pttl', lock) -- -2: there is no lock
-if ttl == -2 and #report > 1 and yields(report, grant) then return {-1, '', refused(report, grant)} end
+if ttl == -2 and #report > 1 and yields(report, grant) then return {-1, '', join_crowd(report, grant)} end
 if ttl ~= -2 then
   local holder, foreign = holder_of(lock)
   if foreign then return foreign end
@@ -147,13 +159,13 @@ if ttl ~= -2 then
     demand(lock, holder)
     if report == '0' then return ttl end
     if report == '1' then return {ttl, holder} end
-    return {ttl, holder, refused(report, grant)} -- three results
+    return {ttl, holder, join_crowd(report, grant)} -- three results
   end
 end
 if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
 end
-if #report > 1 then granted(report, grant) end
+if #report > 1 then leave_crowd(report, grant) end
 return grant
 end)
