@@ -47,8 +47,8 @@ func (l *Lock) same(other *Lock) bool {
 // Acquire waits until it has the lock, or ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and
 // ctx's error. If Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s), Acquire fails before ctx ends, and the
 // error wraps the cause without matching ErrNotAcquired. If ctx is cancelled while Redis does not answer, Acquire may return half a
-// second later (a second if Redis was slow before). A deadline of ctx is kept. Acquire may run the hooks of the Redis client on its goroutine, and a
-// hook that blocks holds it up.
+// second later (a second if Redis was slow before). A deadline of ctx is met even then. Acquire may run the hooks of the Redis client on its
+// goroutine, and a hook that blocks holds it up.
 //
 // Waiters of one process are served in order of arrival.
 func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {

@@ -25,7 +25,7 @@
 // actor, and so do results, channel messages and the watchdog's messages. They need no registry, because the actor does not stop while one of
 // them may still arrive.
 //
-// These are the packages below this one. A test in the root package (architecture_test.go) says which of them may import which:
+// A test in the root package (architecture_test.go) says which of the packages below this one may import which. These are the packages:
 //
 //	api        turns messages of users' actors into requests, and answers into messages
 //	clock      time and timers

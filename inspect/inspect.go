@@ -22,8 +22,8 @@ type Entry struct {
 	Queue   []string      // owner fields of a fair lock's waiters, the next one first; at most 10 000
 	TTL     time.Duration // time until Redis frees the lock, unless it is renewed; negative: never
 	// Waiting is the number of waiters that Redis knows of: for a fair lock the length of Queue, for others the number of
-	// processes that listen for a release. A process keeps listening for a moment after it has stopped waiting. Waiters of spin locks
-	// do not listen.
+	// processes that listen for a release or, in a crowd, for the call of their row. A process keeps listening for a moment after it has
+	// stopped waiting. Waiters of spin locks do not listen.
 	Waiting   int
 	Token     int64 // of a fenced lock: at least as large as any token issued so far
 	Permits   int   // of a permit semaphore: all permits, acquired and available

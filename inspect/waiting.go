@@ -73,7 +73,7 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 // has to wait for a call.
 func countRows(ctx context.Context, master redis.UniversalClient, subscribers, sum map[string]int64) error {
 	for channel, n := range subscribers {
-		if n < scripts.CrowdLeast {
+		if n < scripts.CrowdLeast || !scripts.HasRows(channel) {
 			continue
 		}
 		rows, err := master.PubSubChannels(ctx, scripts.RowPattern(channel)).Result()

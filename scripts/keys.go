@@ -23,6 +23,9 @@ func RowPattern(channel string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(channel) + rowInfix + "*"
 }
 
+// HasRows reports whether a crowd may wait for the releases on this channel.
+func HasRows(channel string) bool { return strings.HasPrefix(channel, "redisson_lock__channel:") }
+
 const rowInfix = ":crowd:"
 
 // The marks before the channel of an acquire (lib/crowd.lua).

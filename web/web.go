@@ -110,7 +110,8 @@ func (p *page) route(w http.ResponseWriter, r *http.Request) {
 	handle(w, r)
 }
 
-// addSlash redirects from /prefix to /prefix/, where http.StripPrefix has removed the prefix. Only relative addresses work behind a proxy.
+// addSlash redirects from /prefix to /prefix/. It reads RequestURI, because http.StripPrefix has removed the prefix from the path. The redirect is
+// relative, because only relative addresses work behind a proxy.
 func (p *page) addSlash(w http.ResponseWriter, r *http.Request) {
 	asked, query, found := strings.Cut(r.RequestURI, "?")
 	if found {

@@ -80,7 +80,7 @@ func (s *State) Leased() bool { return false }
 
 func (s *State) Room() *[]wait.Effect { return &s.effects }
 
-// Forget removes from the queue a request that has been answered elsewhere. Distrust, which follows, removes it from everything else.
+// Forget removes from the queue a request that has been answered elsewhere. The shell then calls Distrust, which removes it from everything else.
 func (s *State) Forget(r *wait.Request) { s.queue.Remove(r) }
 
 func (s *State) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }

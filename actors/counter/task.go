@@ -84,8 +84,10 @@ func (s *State) undo(op *scripts.CountOp, c *copies) {
 //
 //   - Redis answered: the callers get its number, and the result may be deleted.
 //   - Redis refused permanently: the callers get the reason.
-//   - The time for repeats is over: if no copy was executed, the task starts over with a new id. Otherwise its outcome stays unknown.
-//   - There is no reply, or the call came too late: it is repeated until the patience is over, or for an Ask until the runtime closes.
+//   - Redis may have forgotten the result of an earlier copy (expired): if no copy was executed, the task starts over with a new id. Otherwise its
+//     outcome stays unknown.
+//   - There is no reply, or the call arrived too late: the call is repeated until the task's patience is over. An Ask also ends when
+//     the runtime closes.
 //   - Whatever the result, a task that is not repeated (once) ends.
 func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 	_, late := scripts.LateBy(m.err)
@@ -147,7 +149,7 @@ func (s *State) uncertain(e *task, cause error) error {
 
 var errLostTrack = fmt.Errorf("its answer was lost, and Redis does not keep its result any longer")
 
-// loseTrack reports a request whose outcome cannot be learned any more, unless no copy of it was executed.
+// loseTrack reports that the outcome of a request cannot be learned any more, if a copy of the request may have been executed.
 func (s *State) loseTrack(op *scripts.CountOp, c *copies) {
 	if c.duplicateUntil > 0 {
 		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})

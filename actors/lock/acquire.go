@@ -144,8 +144,8 @@ func (s *State) onPromoted(now time.Duration) {
 	}
 }
 
-// forgetPending drops a pending grant. A call that was sent at the instant sent showed that Redis does not have the grant. A delayed duplicate of
-// the attempt could still create the grant, so it is released in the background until no duplicate can arrive.
+// forgetPending drops a pending grant. A call sent at `sent` showed that Redis does not have the grant. A delayed duplicate of the attempt could
+// still create the grant, so it is released in the background until no duplicate can arrive.
 func (s *State) forgetPending(now, sent time.Duration) {
 	if s.pending.duplicateUntil > sent {
 		s.orphanLater(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)

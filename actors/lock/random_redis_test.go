@@ -67,7 +67,7 @@ func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
 	}
 }
 
-// checkKept checks that a release keeps the lock taken until the at-least of its holders is over.
+// checkKept checks that a release keeps the lock taken until the WithAtLeast time of its holders is over.
 func (w *world) checkKept(c *lockCall) {
 	if least := w.leasts[c.grant]; w.Now+c.keep < least {
 		w.Failf("%s is released and kept for %v, but has to be kept until %v", c.grant, c.keep, least)
@@ -118,8 +118,8 @@ func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 	}
 }
 
-// leaveCrowd removes the process of an acquire from the crowd, and sometimes also a dead one. It may call processes that wait for that, in vain if the
-// message is lost.
+// leaveCrowd removes the process of an acquire from the crowd, and sometimes also a dead process. Then it calls the processes that wait for a call.
+// Unless the world is calm, about half of these messages are lost.
 func (w *world) leaveCrowd(c *lockCall) {
 	name, _, _ := strings.Cut(c.grant, ":")
 	if !strings.HasPrefix(c.channel, scripts.HasTicket) || !slices.Contains(w.crowd, name) {

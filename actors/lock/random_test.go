@@ -18,7 +18,7 @@ import (
 //   - a lease that is valid in its process is valid in Redis, so no two processes hold the lock;
 //   - a grant that has the lock in Redis is known to its process, so it will be released;
 //   - a holder whose release was executed does not get the answer that its lease was lost;
-//   - a release keeps the lock taken until the at-least of its holders is over;
+//   - a release keeps the lock taken until the WithAtLeast time of its holders is over;
 //   - the stepChecker finds no error.
 //
 // When the users have left and the network works again, every request has been answered, the key is free, and all actors retire or have

@@ -112,7 +112,7 @@ func (c *check) server(ctx context.Context) (findings []finding) {
 	return findings
 }
 
-// sharesNames is the number of names that shares tries on a node of a cluster. If there are two masters, the probability that this node
+// sharesNames is how many names (*check).shares tries on a node of a cluster. If there are two masters, the probability that this node
 // has all of the names is 2^-64.
 const sharesNames = 64
 

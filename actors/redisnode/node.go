@@ -58,7 +58,7 @@ type Nodes interface {
 	Each(ctx context.Context, f func(n *Node)) error
 }
 
-// Single is a server that decides about all keys.
+// Single implements Nodes for a single server, which has all keys.
 type Single struct{ node *Node }
 
 // NewSingle makes a Single of a client that is not for a cluster.

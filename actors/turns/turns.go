@@ -246,7 +246,8 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 // for another process's release, that process would seem to have had its turn. If another process's message were taken for one of these, a
 // wake-up would be lost.
 
-// Leaves notes that a release or a pass is sent. The messages that have come since the previous release or pass belong to earlier releases.
+// Leaves notes that this process sends a release or a pass. The messages received since the previous one are counted as those of this process's
+// earlier releases.
 func (y *Turns) Leaves() {
 	y.echoes = max(y.echoes-y.heard, 0)
 	y.heard = 0

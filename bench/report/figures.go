@@ -78,7 +78,7 @@ func Count(v float64) string {
 	return text
 }
 
-// Ratio formats a number with three digits, below 0.1 with two, from 100 on as Count does.
+// Ratio formats a number with three digits. Numbers below 0.1 get two significant digits; numbers from 100 on are formatted by Count.
 func Ratio(v float64) string {
 	switch {
 	case v == 0:

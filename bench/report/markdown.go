@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// inBrief lists the figures that go into bench/README.md; the page has all of them.
+// inBrief lists the figures that go into bench/README.md. The HTML page of a run has all figures.
 var inBrief = []string{
 	"pairs_per_s", "second_min_per_s", "second_max_per_s", "wait_p50_us", "wait_p99_us", "scripts_per_pair", "client_cpu_us_per_pair", "server_cpu_us_per_pair", "process_share_min", "process_share_max",
 	"cpu_cores", "waiting_cpu_cores", "client_cpu_cores", "server_cpu_cores", "scripts_per_10s", "heap_bytes_per_lock", "server_bytes_per_lock", "connections", "lost", "served_per_s", "unserved",

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-var curve = flag.Bool("curve", false, "measure all demands, which takes some minutes, and print the table of bench/README.md")
+var curve = flag.Bool("curve", false, "measure all demands, which takes a minute, and print the table of bench/README.md")
 
 // demands are the rows of the table: one hot lock, and many names of which few are hot.
 var demands = []Demand{

@@ -40,10 +40,11 @@ func TestFault_LocksEvicted(t *testing.T) {
 	}
 }
 
-// held has two leases of locks of one kind. The watchdog reports the loss of the first, told; the release reports the loss of the second, released.
+// held has the leases of two locks of one kind.
 type held struct {
 	*locktest.Place
-	told, released *holdfast.Lease
+	told     *holdfast.Lease // the watchdog reports its loss
+	released *holdfast.Lease // its release reports its loss
 }
 
 func showEviction(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime, stalls *locktest.Stalls) {

@@ -147,7 +147,7 @@ func (s *rush) monitor(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close(); <-ended })
 }
 
-// aScript finds the time of a script.
+// aScript matches a script in the output of MONITOR, and captures the time at which the server received it.
 var aScript = regexp.MustCompile(`^\+([0-9.]+) \[[^\]]*\] "evalsha" `)
 
 // pass makes the outage, in the middle of which the leases are due for renewal.

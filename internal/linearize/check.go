@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Verdict is what is wrong with a history.
+// Verdict is the result of a check.
 type Verdict struct {
 	Violations   []string
 	Inconclusive []string      // checks without a result

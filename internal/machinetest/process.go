@@ -87,7 +87,7 @@ func (p *Process) Suffer() {
 	}
 }
 
-// reconnect breaks the pub/sub connection. Messages that are published meanwhile are lost.
+// reconnect breaks the pub/sub connection, and restores it within 50 ms. Messages that are published in between are lost.
 func (p *Process) reconnect() {
 	w := p.World
 	if p.Subscribed {

@@ -75,7 +75,8 @@ func TestCrowd_TakesPlaces(t *testing.T) {
 	})
 }
 
-// A process far back subscribes to the channel of its row. When the row is called, it listens to releases.
+// A process far back in a crowd subscribes to the channel of its row instead of the lock's channel. After a message on the row's channel, the process
+// subscribes to the releases again.
 func TestCrowd_ARowIsCalled(t *testing.T) {
 	t.Parallel()
 	inCrowds(t, func(t *testing.T, c crowd) {

@@ -157,7 +157,7 @@ func TestSuspended_DoneFollowsWithinASecond(t *testing.T) {
 	}
 }
 
-// An acquire right after the resumption hides no loss, and its own lease is renewed.
+// An acquire right after the machine resumes does not hide the loss of an earlier lease, and its own lease is renewed.
 func TestSuspended_AcquireAtOnceAfterIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

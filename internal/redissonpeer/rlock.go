@@ -20,8 +20,8 @@ type RLock struct {
 	thread int64
 	field  string // the hash field that shows that this thread holds the lock
 
-	// lease is the lease of the last acquire, in ms. A release after which holds remain sets the lock's TTL to it again, and so does an acquire without
-	// a lease. As in Redisson, the value belongs to the lock object, and the last release resets it to the watchdog's lease.
+	// lease is the lease of the last acquire, in ms. A release that is not the last one sets the lock's TTL to this value again, and so does an acquire
+	// without a lease of its own. As in Redisson, the value belongs to the lock object, and the last release resets it to the watchdog's lease.
 	lease atomic.Int64
 }
 

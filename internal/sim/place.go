@@ -134,7 +134,7 @@ func (p *place) holderOf(runtime string) string {
 	return ""
 }
 
-// prepare sets what must be set before anything can be acquired. It may have been set before.
+// prepare sets the permits of a semaphore or the count of a latch, unless they are set already.
 func (p *place) prepare(ctx context.Context, rt *holdfast.Runtime) (err error) {
 	switch p.kind {
 	case permits:
