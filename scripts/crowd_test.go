@@ -2,6 +2,7 @@ package scripts_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -125,17 +126,21 @@ func TestCrowd_CallsRows(t *testing.T) {
 	})
 }
 
-// The ticket of a process is removed when eight processes behind it have got the lock first.
+// A process that gets the lock early marks those ahead of it, the first ones most. A ticket with eight marks is removed, unless its process tries in
+// between.
 func TestCrowd_RemovesTheDead(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
-		c.refuse("", upTo(20)...)
-		for n := 3; n <= 10; n++ { // 1 and 2 are dead
-			assert.Equal(c, 1, c.refuse(scripts.HasTicket, 1).Place)
+		c.refuse("", upTo(30)...) // 1 and 3 are dead, 2 is late
+		for n := 4; n <= 11; n++ {
 			c.turn(n)
+			assert.LessOrEqual(c, c.refuse(scripts.HasTicket, 2).Place, 2)
 		}
-		assert.Equal(c, 1, c.refuse(scripts.HasTicket, 11).Place)
-		assert.Equal(c, 11, c.refuse(scripts.HasTicket, 2).Place, "it takes a new ticket")
+		assert.Equal(c, 1, c.refuse(scripts.HasTicket, 2).Place)
+		assert.Equal(c, 2, c.refuse(scripts.HasTicket, 12).Place)
+		c.turn(28) // sixteen are ahead of the process 27
+		assert.Equal(c, 1, c.refuse(scripts.HasTicket, 21).Place, "2 and 12 to 20 are removed at once")
+		assert.Equal(c, 10, c.refuse(scripts.HasTicket, 2).Place, "it takes a new ticket")
 	})
 }
 
@@ -197,5 +202,38 @@ func TestCrowd_Foreign(t *testing.T) {
 		assert.Equal(c, 2, c.refuse("", 2).Place)
 		c.turn(2)
 		assert.Equal(c, int64(2), c.ZCard(c.Context(), c.key).Val())
+	})
+}
+
+// Scores that no ticket has do not keep a script from its end.
+func TestCrowd_ForeignScores(t *testing.T) {
+	for _, score := range []float64{math.Inf(1), math.Inf(-1), 1e300, -1e300} {
+		t.Run(fmt.Sprint(score), func(t *testing.T) {
+			inCrowds(t, func(c crowd) {
+				for n := range 40 {
+					require.NoError(c, c.ZAdd(c.Context(), c.key, redis.Z{Score: score, Member: process(100 + n)[:36]}).Err())
+				}
+				c.turn(0)
+				c.refuse("", 1)
+				c.turn(1)
+				c.turn(102)
+			})
+		})
+	}
+}
+
+// Those who are called because many dead processes are removed at once may be the last ones.
+func TestCrowd_CallsTheLastRow(t *testing.T) {
+	inCrowds(t, func(c crowd) {
+		c.turn(0)
+		c.refuse("", upTo(33)...) // 1 to 16 are dead
+		called := c.listening(scripts.RowChannel(c.channel, 64/16))
+		c.turn(17) // removes nine of the sixteen
+		assert.Equal(c, int64(23), c.ZCard(c.Context(), c.key).Val())
+		assert.Empty(c, called())
+		c.turn(18) // removes four
+		c.turn(19) // removes one, so that sixteen are left
+		assert.Equal(c, int64(16), c.ZCard(c.Context(), c.key).Val())
+		assert.Equal(c, []string{"0"}, called(), "process 33")
 	})
 }

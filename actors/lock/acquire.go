@@ -90,7 +90,7 @@ func (s *State) sendAcquire(now time.Duration) {
 	c := s.call(callAcquire)
 	c.Acquires, c.grant, c.lease, c.standing = true, s.pending.id, s.pending.ttl, s.pending.standing
 	head := s.queue.Front()
-	if s.watch != wait.Unwatched && s.member == nil && s.policy.Counts {
+	if (s.watch != wait.Unwatched || s.crowded) && s.member == nil && s.policy.Counts {
 		c.channel = s.counts(head)
 	}
 	if head != nil {

@@ -35,6 +35,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		Sent: m.sent, Longest: s.policy.HandoffFor, Subscribers: m.acquired.Subscribers,
 		Place: m.acquired.Place, Ticket: m.acquired.Ticket, Holder: holder,
 	})
+	s.crowded = m.acquired.Place > 0
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
 	// The refusal answers each try that was made before the call was sent. For a later try, Redis has to be asked again.
@@ -149,12 +150,12 @@ func (s *State) counts(head *wait.Request) string {
 	switch {
 	case s.turns.InCrowd():
 		mark = scripts.HasTicket
-	case s.turns.Yields() && head != nil && !head.Try:
+	case s.turns.Yields() && s.watch != wait.Unwatched && head != nil && !head.Try:
 		mark = scripts.Yields
 	case s.watch != wait.Subscribed || !s.turns.AsksPlace():
 		return ""
 	}
-	if s.row > 0 { // s.channel is that of the row
+	if s.row > 0 || s.watch == wait.Unwatched { // s.channel is that of a row, or an old one
 		return mark + s.address.Kind.Channel(s.address.Raw, s.pending.id)
 	}
 	return mark + s.channel

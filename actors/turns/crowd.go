@@ -19,6 +19,7 @@ const (
 	rowSize = 16              // number of tickets in a row, and of processes ahead of a row when it is called; also in scripts/lib/crowd.lua
 	callMin = time.Second     // the shortest wait for the call of a row, without jitter, before the process tries again
 	callMax = 5 * time.Second // the longest such wait: the calls may have stopped
+	backMax = 3               // most places that a refusal moves a process back: those with the places ahead may not try at present
 )
 
 // Row returns the row whose call this process waits for; 0: it waits for releases. The first ticket is 32, so no row is 0.
@@ -38,7 +39,7 @@ func (y *Turns) Called(now, longest time.Duration) {
 	}
 	y.ahead = rowSize + 1 + int(y.crowd.ticket%rowSize)
 	y.fresh = now + 2*time.Duration(y.ahead)*longest
-	y.crowd.ticket = 0
+	y.crowd.ticket, y.until = 0, now
 	y.gaps.last = 0 // this process has not received the messages of earlier releases
 }
 
@@ -52,14 +53,23 @@ func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	return y.until
 }
 
-// Left notes that no local caller waits any more. The ticket stays in Redis, for the next waiter of this process.
-func (y *Turns) Left() { y.crowd = crowd{here: y.crowd.here} }
+// Left notes that no local caller waits any more. The ticket stays in Redis, for the next waiter of this process. That waiter tries at once: by then
+// the crowd may be gone.
+func (y *Turns) Left() {
+	if y.crowd.ticket > 0 {
+		y.crowd.ticket, y.until = 0, 0
+	}
+	y.placed = false
+}
 
 // joinCrowd notes the place that a refusal contains. If the place of a process that waits for a call has not improved since its last refusal, no
 // process ahead has had a turn: perhaps none is left to call the row. The process then no longer waits for the call.
 func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	if y.crowd.ticket > 0 && r.Place >= y.ahead {
 		r.Ticket = 0
+	}
+	if counted := y.crowd.in && y.placed && y.crowd.ticket == 0; counted {
+		r.Place = min(r.Place, y.ahead+backMax)
 	}
 	y.crowd, y.ahead = crowd{here: true, in: true, ticket: r.Ticket}, r.Place
 	y.attendance.waited = false // it does not receive the messages of all turns, so it cannot count who is absent
@@ -73,7 +83,24 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 // leaveCrowd ends a turn while there is a crowd. The next attempt of this process takes a new ticket. That is so even if this process got the lock
 // without one. If it counted the others by its release, as without a crowd, it would only let those in front go first.
 func (y *Turns) leaveCrowd() (stay time.Duration) {
-	y.Left()
-	y.crowd.yields, y.placed, y.ahead, y.patience.early = true, false, 0, false
+	y.crowd = crowd{here: true, yields: true}
+	y.placed, y.ahead, y.patience.early = false, 0, false
 	return y.slot
+}
+
+// crowdWait is wait for a process in the crowd. A slot is as long as a turn, because all the others want the lock. After three slots without a release
+// some processes must have died: each of the others tries, and a refusal tells it its place.
+func (y *Turns) crowdWait(p *Policy, short time.Duration) time.Duration {
+	slot := min(max(short, y.patience.turn+y.patience.turn/4), p.YieldMax)
+	return min(time.Duration(min(y.ahead, 3))*slot, p.YieldMax) + p.Jitter(slot)
+}
+
+// missing estimates how many processes ahead in the crowd were counted although they do not want the lock, by the time since the newest release: for
+// each of them, the lock was free for a slot. Without that, all processes would have the same error, and slots would pass in each turn. Such a
+// time may also be a long turn. Then the place is too far forward, and the next attempt is refused, which tells the process its place.
+func (y *Turns) missing(now time.Duration) int {
+	if !y.crowd.in || y.patience.turn == 0 || y.patience.released == 0 {
+		return 0
+	}
+	return int((now - y.patience.released) / (2 * y.patience.turn))
 }

@@ -54,7 +54,28 @@ func TestCrowd_Places(t *testing.T) {
 	assert.Equal(t, 2*time.Millisecond, c.hear(), "two slots of a round trip")
 	assert.Equal(t, 2*time.Millisecond+500*time.Microsecond, c.hear(), "one slot of a turn")
 	assert.Equal(t, time.Duration(0), c.hear())
-	assert.Equal(t, 29*time.Millisecond, inCrowd(30, 0).hear())
+	assert.Equal(t, 3*time.Millisecond, inCrowd(30, 0).hear(), "no more than three slots")
+}
+
+// A refusal moves a process back by a few places at most, because those with the places ahead may not try at present. If a turn took far too long, the
+// process ahead has not tried.
+func TestCrowd_CorrectsPlaces(t *testing.T) {
+	c := inCrowd(2, 0)
+	c.hear()
+	c.hear()
+	assert.Equal(t, 0, c.ahead)
+	c.refuse(20, 0)
+	assert.Equal(t, backMax, c.ahead)
+	c.refuse(2, 0)
+	assert.Equal(t, 2, c.ahead)
+
+	c = inCrowd(10, 0)
+	c.hear()
+	c.hear()
+	assert.Equal(t, 8, c.ahead)
+	c.now += 3 * time.Millisecond
+	c.hear()
+	assert.Equal(t, 6, c.ahead, "one has had a turn, and one is missing")
 }
 
 // A process far back waits for the call of its row, and tries again when the calls may have stopped. After the call it waits for releases.
@@ -68,8 +89,8 @@ func TestCrowd_WaitsForTheCall(t *testing.T) {
 	assert.Zero(t, c.Row())
 	assert.True(t, c.InCrowd())
 	c.Joined(c.now)
-	assert.Equal(t, 20*time.Millisecond, c.FirstTry(&c.p, c.now)-c.now, "sixteen, and three of its row")
-	assert.Equal(t, 19, c.ahead-1)
+	assert.Equal(t, 3*time.Millisecond, c.FirstTry(&c.p, c.now)-c.now)
+	assert.Equal(t, 19, c.ahead-1, "sixteen, and three of its row")
 	assert.Equal(t, callMax, inCrowd(10_000, 10_031).OpensAt()-c.now)
 }
 
@@ -107,6 +128,9 @@ func TestCrowd_Ends(t *testing.T) {
 	c = inCrowd(100, 131)
 	c.Left()
 	assert.Zero(t, c.Row())
+	assert.True(t, c.InCrowd(), "the next waiter has its ticket")
+	c.After(&c.p, c.now, Ended{Sent: c.now, Listens: true, Receivers: 1})
+	assert.Equal(t, crowd{}, c.crowd, "nobody else listens")
 }
 
 // A process in the crowd does not receive the messages of all turns, so it counts nobody as a mere listener.
@@ -119,4 +143,25 @@ func TestCrowd_CountsNoAbsent(t *testing.T) {
 		c.Won(&c.p, c.now, c.now)
 	}
 	assert.Zero(t, c.MereListeners())
+}
+
+// A process that waits for a call counts although it is no subscriber. If the releases have no subscribers, and even if there is no crowd any more,
+// it learns its place from the refusal, and does not ask again at once.
+func TestCrowd_NobodyListens(t *testing.T) {
+	for _, place := range []int{0, 50} {
+		c := inCrowd(100, 131)
+		c.now = c.OpensAt()
+		c.Refused(&c.p, c.now, Refusal{Sent: c.now - time.Millisecond, Longest: 10 * time.Millisecond, Place: place})
+		assert.Zero(t, c.Row(), "place %d", place)
+	}
+}
+
+// What a process waits for is the call, not the time, so a waiter that comes after the call, or after its process has left the crowd, tries at once.
+func TestCrowd_NoWaitWithoutTheCrowd(t *testing.T) {
+	c := inCrowd(100, 131)
+	c.Called(c.now, 10*time.Millisecond)
+	assert.LessOrEqual(t, c.OpensAt(), c.now)
+	c = inCrowd(100, 131)
+	c.Left()
+	assert.LessOrEqual(t, c.OpensAt(), c.now)
 }

@@ -115,7 +115,7 @@ type Refusal struct {
 
 // Refused notes a refusal, which gives a newcomer its place among the subscribers.
 func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
-	if r.Subscribers > 0 {
+	if r.Subscribers > 0 || y.crowd.in { // the subscribers are those of the releases: there may be none while this process waits for a call
 		y.findPlace(p, now, r)
 	}
 	y.patience.refused(r.Holder)
@@ -130,7 +130,8 @@ func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
 		y.joinCrowd(p, now, r)
 	case !y.placed || y.crowd.in:
 		y.slot = min(now-r.Sent, p.YieldMax)
-		y.crowd, y.ahead = crowd{}, r.Subscribers-1-int(p.Jitter(time.Duration(r.Subscribers)))
+		others := max(r.Subscribers-1, 0)
+		y.crowd, y.ahead = crowd{}, others-int(p.Jitter(time.Duration(others+1)))
 	default:
 		return
 	}
@@ -158,7 +159,7 @@ func (y *Turns) MereListeners() int { return y.attendance.mere }
 func (y *Turns) Overheard(releases int) { y.heard += releases }
 
 // Nobody notes that no other process waits for the lock.
-func (y *Turns) Nobody() { y.ahead, y.wins, y.good, y.patience = 0, 0, 0, patience{} }
+func (y *Turns) Nobody() { y.ahead, y.wins, y.good, y.patience, y.crowd = 0, 0, 0, patience{}, crowd{} }
 
 // wait returns how long to leave the lock to the processes ahead. All their slots together last YieldMax at most, unless patience or slotMin
 // makes them longer. In that case the process asks at a random instant after YieldMax, at most farMax later.
@@ -169,8 +170,8 @@ func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	}
 	short := max(slotMin, p.YieldMax/time.Duration(max(y.attendance.notified, y.ahead)))
 	slot = y.patience.slot(min(slot, short), y.attendance.notified)
-	if y.crowd.in { // all the others want the lock
-		slot = max(slot, y.patience.turn+y.patience.turn/4)
+	if y.crowd.in {
+		return y.crowdWait(p, slot)
 	}
 	if stay := time.Duration(y.ahead) * slot; stay <= p.YieldMax {
 		return stay + p.Jitter(slot)
@@ -225,6 +226,7 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 		return clock.Never
 	}
 	y.attendance.heard(releases)
+	passed := releases + y.missing(now)
 	y.patience.heard(now)
 	due := y.gaps.heard(p, now)
 	if now < y.gapTo { // a client that held the lock in a gap was not among those ahead
@@ -232,7 +234,7 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 			return clock.Never
 		}
 	} else {
-		y.ahead = max(y.rank(now)-releases, 0)
+		y.ahead = max(y.rank(now)-passed, 0)
 		y.gapTo, y.until = now, now+y.wait(p, min(y.slot, slotMax))
 	}
 	if due {

@@ -74,11 +74,23 @@ func TestRun_ACrowdOfTheImpatient(t *testing.T) {
 	assert.Less(t, c.Messages, 45.0)
 }
 
+// Processes that give up, and come back later, do not keep the others from their turns.
+func TestRun_ACrowdWithAPatientProcess(t *testing.T) {
+	d := Demand{Processes: 200, Names: 1, Grants: 2000, Patience: 10 * time.Millisecond, Think: 50 * time.Millisecond, Patient: 3}
+	assert.Greater(t, measure(t, d).Patients, 0.3)
+}
+
 // The tickets of processes that have stopped waiting delay the others for a short time only.
 func TestRun_ACrowdThatLeaves(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 800, Leavers: 70})
 	assert.Greater(t, c.Pace, 0.4)
 	assert.Less(t, c.Scripts, 8.0)
+}
+
+// A process with a longer way to the server often comes too late when it is first, but it keeps its place.
+func TestRun_ACrowdWithASlowProcess(t *testing.T) {
+	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 2000, Slow: 1})
+	assert.Greater(t, c.Share, 0.4)
 }
 
 func TestRun_ManyNamesAreSeldomContended(t *testing.T) {

@@ -20,14 +20,15 @@ const (
 type wire struct {
 	net.Conn
 	out, in *lane
+	times   time.Duration // how many times as long as usual a message takes
 
 	mu       sync.Mutex
 	up       bool // the handshake is over
 	deadline time.Time
 }
 
-func newWire(pipe net.Conn) *wire {
-	w := &wire{Conn: pipe, out: newLane(), in: newLane()}
+func newWire(pipe net.Conn, times time.Duration) *wire {
+	w := &wire{Conn: pipe, out: newLane(), in: newLane(), times: times}
 	go w.deliver()
 	go w.collect()
 	return w
@@ -67,7 +68,7 @@ func (w *wire) way() time.Duration {
 	if !w.up {
 		return 0
 	}
-	return wayMin + rand.N(waySpan)
+	return w.times * (wayMin + rand.N(waySpan))
 }
 
 func (w *wire) Write(b []byte) (int, error) {

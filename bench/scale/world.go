@@ -32,7 +32,10 @@ type Demand struct {
 	Grants    int // number of grants after which the world ends
 
 	Patience time.Duration // a process gives up after one to two times this wait, and begins again; 0: it never gives up
+	Think    time.Duration // how long a process does something else after it has given up
+	Patient  int           // number of processes that never give up, whatever Patience is
 	Leavers  int           // number of processes that stop wanting locks half a second after the beginning
+	Slow     int           // number of processes whose messages take three times as long
 }
 
 // zipfS is the exponent of Zipf's law: of 10 000 names, the first is chosen about every seventh time.
@@ -52,6 +55,7 @@ type Curve struct {
 	Messages float64 // messages that reach a subscriber, per grant
 	Pace     float64 // grants of the most wanted lock, as a share of the possible number
 	Longest  float64 // longest wait of at least shortest, divided by the time in which all contenders of that lock would be served at the best pace
+	Patients float64 // least share of a process that never gives up, divided by a fair share
 	Share    float64 // least share of a process, divided by a fair share; it says something only if all want the same lock
 }
 
@@ -110,12 +114,19 @@ func (w *world) count(_ *server.Peer, command string, _ ...string) bool {
 	return false
 }
 
-func (w *world) dial(context.Context, string, string) (net.Conn, error) {
-	pipe, err := w.server.Dial()
-	if err != nil {
-		return nil, err
+// dialer returns how a process connects to the server.
+func (w *world) dialer(process int) func(context.Context, string, string) (net.Conn, error) {
+	times := time.Duration(1)
+	if process < w.Slow {
+		times = 3
 	}
-	return newWire(&listener{Conn: pipe, messages: &w.messages, on: &w.on}), nil
+	return func(context.Context, string, string) (net.Conn, error) {
+		pipe, err := w.server.Dial()
+		if err != nil {
+			return nil, err
+		}
+		return newWire(&listener{Conn: pipe, messages: &w.messages, on: &w.on}, times), nil
+	}
 }
 
 // listener counts the messages that reach a subscriber.
@@ -137,7 +148,7 @@ func (l *listener) Read(into []byte) (int, error) {
 func (w *world) process(t testing.TB, number int) {
 	time.Sleep(time.Duration(number) * 20 * time.Microsecond)
 	client := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:6379", Dialer: w.dial, DialerRetries: 1, MaxRetries: -1, DisableIdentity: true, ConnMaxIdleTime: -1,
+		Addr: "127.0.0.1:6379", Dialer: w.dialer(number), DialerRetries: 1, MaxRetries: -1, DisableIdentity: true, ConnMaxIdleTime: -1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	rt, err := holdfast.New(client, holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -180,13 +191,14 @@ const settle = time.Second
 // take does one acquire, section and release. It returns false if the world has ended.
 func (w *world) take(ctx context.Context, t testing.TB, rt *holdfast.Runtime, process, name int) bool {
 	wait := w.comes(name)
-	lease, err := w.acquire(ctx, rt.Lock(fmt.Sprint("name", name)))
+	lease, err := w.acquire(ctx, process, rt.Lock(fmt.Sprint("name", name)))
 	w.waited(wait, name)
 	if err != nil {
 		w.goes(name)
 		if w.Patience == 0 && ctx.Err() == nil {
 			t.Error(err)
 		}
+		time.Sleep(w.Think)
 		return ctx.Err() == nil
 	}
 	w.granted(t, process, name)
@@ -200,8 +212,8 @@ func (w *world) take(ctx context.Context, t testing.TB, rt *holdfast.Runtime, pr
 }
 
 // acquire acquires a lock. It gives up when Patience is over.
-func (w *world) acquire(ctx context.Context, lock *holdfast.Lock) (*holdfast.Lease, error) {
-	if w.Patience > 0 {
+func (w *world) acquire(ctx context.Context, process int, lock *holdfast.Lock) (*holdfast.Lease, error) {
+	if w.Patience > 0 && process >= w.Patient {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, w.Patience+rand.N(w.Patience))
 		defer cancel()
@@ -287,9 +299,14 @@ func (w *world) curve() Curve {
 	for _, n := range w.counted {
 		least = min(least, n)
 	}
+	patients := w.Grants
+	for _, n := range w.counted[:w.Patient] {
+		patients = min(patients, n)
+	}
 	grants := float64(w.grants)
 	return Curve{
-		Demand: w.Demand, Scripts: float64(w.scripts.Load()) / grants, Commands: float64(w.commands.Load()) / grants,
+		Patients: float64(patients) * float64(w.Processes) / grants,
+		Demand:   w.Demand, Scripts: float64(w.scripts.Load()) / grants, Commands: float64(w.commands.Load()) / grants,
 		Messages: float64(w.messages.Load()) / grants, Pace: float64(most) * float64(pace) / float64(w.ended.Sub(w.began)),
 		Longest: w.longest, Share: float64(least) * float64(w.Processes) / grants,
 	}

@@ -57,15 +57,17 @@ end
 -- ticket: the sorted set CHANNEL:crowd has each waiting runtime with its ticket. 16 tickets make a row. The rows in front subscribe to CHANNEL,
 -- on which releases are published. A row further back subscribes to CHANNEL:crowd:ROW until it is called, so it receives no releases.
 --
--- If a runtime gets the lock before its turn, those ahead of it did not try in time, and may be dead. So it marks their tickets, at most 16. A
--- ticket with eight marks is removed: a slow process may miss some turns, a dead one misses all. The fraction of a ticket counts its marks, in
--- eighths.
+-- If a runtime gets the lock before its turn, those ahead of it did not try in time, and may be dead. So it marks the tickets of at most 16 of them,
+-- once for each place between it and them: it has left them a slot for each. A ticket with eight marks is removed. A refusal removes the marks,
+-- because whoever tries is not dead, but late. The fraction of a ticket counts its marks, in eighths.
 --
 -- The set decides the order and nothing else, so errors are ignored. Without the right to use the set, nobody gets a ticket.
 local function row_of(ticket) return math.floor((tonumber(ticket) or 0) / 16) end
 
--- last_in_front returns the last of the rows in front: the row of the runtime with 16 others ahead of it; 0: there are fewer.
-local function last_in_front(crowd) return row_of(redis.pcall('zrange', crowd, 16, 16, 'withscores')[2]) end
+-- last_in_front returns the last of the rows in front: the row of the runtime with 16 others ahead of it, or of the last one if there are fewer.
+local function last_in_front(crowd)
+  return row_of(redis.pcall('zrange', crowd, 16, 16, 'withscores')[2] or redis.pcall('zrange', crowd, -1, -1, 'withscores')[2])
+end
 
 -- parts_of reads the argument report: CHANNEL; +CHANNEL if the runtime has a ticket; -CHANNEL if it has just had the lock. It also returns the
 -- key of the set, and the runtime.
@@ -107,8 +109,9 @@ local function join_crowd(report, grant)
     place = redis.pcall('zrank', crowd, runtime) or take_ticket(crowd, runtime, last)
   end
   if type(place) ~= 'number' then return n, 0, 0 end
-  if n < 8 or place <= 32 then return n, place + 1, 0 end
   local ticket = redis.pcall('zrange', crowd, place, place, 'withscores')[2]
+  if place < 16 and (tonumber(ticket) or 0) % 1 > 0 then redis.pcall('zadd', crowd, math.floor(ticket), runtime) end
+  if n < 8 or place <= 32 then return n, place + 1, 0 end
   return n, place + 1, row_of(ticket) > last_in_front(crowd) + 1 and math.floor(ticket) or 0
 end
 
@@ -121,13 +124,16 @@ local function leave_crowd(report, grant)
   local called = last_in_front(crowd)
   local ahead = place > 0 and redis.pcall('zrange', crowd, 0, math.min(place, 16) - 1, 'withscores') or {}
   for i = 1, #ahead, 2 do
-    local ticket = ahead[i + 1] + 1 / 8
-    redis.pcall('zadd', crowd, ticket, ahead[i])
-    if ticket % 1 == 0 then redis.pcall('zrem', crowd, ahead[i]) end
+    local ticket, marks = tonumber(ahead[i + 1]) or 0, place - (i - 1) / 2
+    if ticket % 1 * 8 + marks < 8 then
+      redis.pcall('zadd', crowd, ticket + marks / 8, ahead[i])
+    else
+      redis.pcall('zrem', crowd, ahead[i])
+    end
   end
   redis.pcall('zrem', crowd, runtime)
-  for row = called + 1, math.min(last_in_front(crowd), called + 100) do
-    redis.pcall('publish', crowd .. ':' .. row, '0')
+  for n = 1, math.min(last_in_front(crowd) - called, 100) do -- counted from 1, so that it ends whatever the scores are
+    redis.pcall('publish', crowd .. ':' .. called + n, '0')
   end
 end
 
