@@ -19,7 +19,6 @@ const (
 	rowSize = 16              // number of tickets in a row, and of processes ahead of a row when it is called; also in scripts/lib/crowd.lua
 	callMin = time.Second     // the shortest wait for the call of a row, without jitter, before the process tries again
 	callMax = 5 * time.Second // the longest such wait: the calls may have stopped
-	backMax = 3               // most places that a refusal moves a process back: those with the places ahead may not try at present
 )
 
 // Row returns the row whose call this process waits for; 0: it waits for releases. The first ticket is 32, so no row is 0.
@@ -62,14 +61,11 @@ func (y *Turns) Left() {
 	y.placed = false
 }
 
-// joinCrowd notes the place that a refusal contains. If the place of a process that waits for a call has not improved since its last refusal, no
-// process ahead has had a turn: perhaps none is left to call the row. The process then no longer waits for the call.
+// joinCrowd notes the place that a refusal contains. If the wait for a call has ended, and the place has not improved meanwhile, no process ahead has
+// had a turn: perhaps none is left to call the row. The process then no longer waits for the call.
 func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
-	if y.crowd.ticket > 0 && r.Place >= y.ahead {
+	if y.crowd.ticket > 0 && r.Place >= y.ahead && r.Sent >= y.until {
 		r.Ticket = 0
-	}
-	if counted := y.crowd.in && y.placed && y.crowd.ticket == 0; counted {
-		r.Place = min(r.Place, y.ahead+backMax)
 	}
 	y.crowd, y.ahead = crowd{here: true, in: true, ticket: r.Ticket}, r.Place
 	y.attendance.waited = false // it does not receive the messages of all turns, so it cannot count who is absent
@@ -88,19 +84,12 @@ func (y *Turns) leaveCrowd() (stay time.Duration) {
 	return y.slot
 }
 
-// crowdWait is wait for a process in the crowd. A slot is as long as a turn, because all the others want the lock. After three slots without a release
-// some processes must have died: each of the others tries, and a refusal tells it its place.
-func (y *Turns) crowdWait(p *Policy, short time.Duration) time.Duration {
-	slot := min(max(short, y.patience.turn+y.patience.turn/4), p.YieldMax)
-	return min(time.Duration(min(y.ahead, 3))*slot, p.YieldMax) + p.Jitter(slot)
-}
-
-// missing estimates how many processes ahead in the crowd were counted although they do not want the lock, by the time since the newest release: for
-// each of them, the lock was free for a slot. Without that, all processes would have the same error, and slots would pass in each turn. Such a
-// time may also be a long turn. Then the place is too far forward, and the next attempt is refused, which tells the process its place.
+// missing estimates whether a process ahead in the crowd was counted although it does not want the lock, by the time since the newest release: the lock
+// was free for a slot. It returns 1 if so. Without that, all processes would have the same error, and slots, which grow with the turns, would
+// pass in each turn. Such a time may also be a long turn. Then the place is too far forward, and a refusal corrects it.
 func (y *Turns) missing(now time.Duration) int {
 	if !y.crowd.in || y.patience.turn == 0 || y.patience.released == 0 {
 		return 0
 	}
-	return int((now - y.patience.released) / (2 * y.patience.turn))
+	return min(int((now-y.patience.released)/(2*y.patience.turn)), 1)
 }

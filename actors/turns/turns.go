@@ -170,8 +170,8 @@ func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	}
 	short := max(slotMin, p.YieldMax/time.Duration(max(y.attendance.notified, y.ahead)))
 	slot = y.patience.slot(min(slot, short), y.attendance.notified)
-	if y.crowd.in {
-		return y.crowdWait(p, slot)
+	if y.crowd.in { // all the others want the lock
+		slot = max(slot, y.patience.turn+y.patience.turn/4)
 	}
 	if stay := time.Duration(y.ahead) * slot; stay <= p.YieldMax {
 		return stay + p.Jitter(slot)
