@@ -56,7 +56,7 @@ type State struct {
 	channel  string      // the channel that is subscribed to
 	row      int64       // the row of a crowd that is called on this channel (turns.Row); 0: it is the channel of releases
 
-	crowded  bool          // the last refusal has given this process a place in a crowd
+	crowded  bool          // the last refusal named a place in a crowd; Turns knows more, but is not asked for each acquire of a free lock
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight; clock.Never: none came
 
 	releasers []*wait.Request // answered when the release or the pass in flight is confirmed
