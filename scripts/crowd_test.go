@@ -23,7 +23,7 @@ type crowd struct {
 
 func crowdOf(b bed, kind *scripts.Kind) crowd {
 	channel := scripts.LockChannel(b.name)
-	return crowd{bed: b, kind: kind, channel: channel, key: channel + ":crowd"}
+	return crowd{bed: b, kind: kind, channel: channel, key: scripts.CrowdKey(channel)}
 }
 
 // inCrowds runs a test with a lock whose channel has 64 subscribers.

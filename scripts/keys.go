@@ -13,20 +13,21 @@ func LockChannel(raw string) string { return prefixed("redisson_lock__channel", 
 // WaiterChannel is the channel on which a waiter of a fair lock learns that it is next.
 func WaiterChannel(raw, owner string) string { return LockChannel(raw) + ":" + owner }
 
+// CrowdKey is the key with the tickets of the processes that wait for a lock (lib/crowd.lua). channel is the channel of the lock's releases.
+func CrowdKey(channel string) string { return channel + ":crowd" }
+
 // RowChannel is the channel on which a row of waiting processes is called (lib/crowd.lua). channel is the channel of the lock's releases.
 func RowChannel(channel string, row int64) string {
-	return channel + rowInfix + strconv.FormatInt(row, 10)
+	return CrowdKey(channel) + ":" + strconv.FormatInt(row, 10)
 }
 
 // RowPattern is a pattern that matches the channels of all rows. channel is the channel of the lock's releases.
 func RowPattern(channel string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(channel) + rowInfix + "*"
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(CrowdKey(channel)) + ":*"
 }
 
 // HasRows reports whether a crowd may wait for the releases on this channel.
 func HasRows(channel string) bool { return strings.HasPrefix(channel, "redisson_lock__channel:") }
-
-const rowInfix = ":crowd:"
 
 // The marks before the channel of an acquire (lib/crowd.lua).
 const (

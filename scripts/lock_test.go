@@ -118,7 +118,7 @@ func TestAcquire_CountsSubscribers(t *testing.T) {
 					assert.Zero(b, busy.Place, "few subscribers choose their places themselves")
 					b.listening(channel)
 				}
-				assert.Zero(b, b.Exists(b.Context(), channel+":crowd").Val())
+				assert.Zero(b, b.Exists(b.Context(), scripts.CrowdKey(channel)).Val())
 			})
 		})
 	}

@@ -17,7 +17,7 @@ var (
 	ownerShape  = regexp.MustCompile(`^(` + uuidShape + `):-?[0-9]{1,19}(:write)?$`)
 	countShape  = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 	readerShape = regexp.MustCompile(`:` + uuidShape + `:-?[0-9]+(:write)?:rwlock_timeout:[0-9]+$`)
-	tailShape   = regexp.MustCompile(`:` + uuidShape + `:-?[0-9]{1,19}$|` + rowInfix + `[0-9]{1,19}$`)
+	tailShape   = regexp.MustCompile(`:` + uuidShape + `:-?[0-9]{1,19}$|:crowd:[0-9]{1,19}$`)
 )
 
 // IsOwner reports whether a field names a holder or a waiter of Redisson or Holdfast. The field of a writer ends in ":write".

@@ -36,8 +36,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		Place: m.acquired.Place, Ticket: m.acquired.Ticket, Holder: holder,
 	})
 	s.crowded = m.acquired.Place > 0
-	ttl := m.acquired.TTL
-	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
+	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(m.acquired.TTL, 0)}
 	// The refusal answers each try that was made before the call was sent. For a later try, Redis has to be asked again.
 	for r := s.queue.Front(); r != nil && r.Try && r.Came <= m.sent && !s.excuses(now, r); r = s.queue.Front() {
 		s.queue.Remove(r)
@@ -58,6 +57,12 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		s.retryAt = max(s.wokenFor, now)
 		return
 	}
+	s.retryAt = now + s.pauseAfter(now, m.acquired)
+	s.listen()
+}
+
+// pauseAfter returns how long the first waiter waits after a refusal before it tries again, unless a message comes first.
+func (s *State) pauseAfter(now time.Duration, refusal scripts.Acquired) time.Duration {
 	pause := s.policy.PollCap
 	if s.address.Kind.Spins {
 		pause = s.nextSpin()
@@ -72,14 +77,13 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	}
 	if s.turns.Row() > 0 {
 		pause = s.turns.OpensAt() - now // the processes in front try when the holder's lease ends
-	} else if ttl >= 0 {
-		pause = s.upToExpiry(pause, ttl)
+	} else if refusal.TTL >= 0 {
+		pause = s.upToExpiry(pause, refusal.TTL)
 	}
-	if m.acquired.Strange && !s.standby {
+	if refusal.Strange && !s.standby {
 		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // the release of that other library sends no message
 	}
-	s.retryAt = now + pause
-	s.listen()
+	return pause
 }
 
 // upToExpiry shortens a pause to end soon after the holder's lease, because nobody sends a message when a lease expires.

@@ -26,7 +26,7 @@ func inCrowds(t *testing.T, body func(t *testing.T, c crowd)) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			p := locktest.PlaceOf(t, kind)
-			c := crowd{Place: p, channel: scripts.LockChannel(p.Name), key: scripts.LockChannel(p.Name) + ":crowd"}
+			c := crowd{Place: p, channel: scripts.LockChannel(p.Name), key: scripts.CrowdKey(scripts.LockChannel(p.Name))}
 			client := p.Client(t)
 			for range 64 {
 				subscription := client.Subscribe(t.Context(), c.channel)

@@ -80,9 +80,9 @@ func (w *world) crowd() (over func()) {
 			go drain(s)
 			s.Subscribe(channel)
 			all = append(all, s)
-			_, _ = w.server.ZAdd(channel+":crowd", float64(32+n), fmt.Sprintf("%08d-dead-4000-8000-000000000000", n))
+			_, _ = w.server.ZAdd(scripts.CrowdKey(channel), float64(32+n), fmt.Sprintf("%08d-dead-4000-8000-000000000000", n))
 		}
-		w.server.SetTTL(channel+":crowd", crowdKept)
+		w.server.SetTTL(scripts.CrowdKey(channel), crowdKept)
 	}
 	return func() {
 		for _, s := range all {
