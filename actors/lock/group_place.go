@@ -180,13 +180,15 @@ func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 }
 
 // findShared finds the member for a request that shares the lock. The request waits while a member has the lock alone or waits for that.
-// Requests for the usual lease share one member as long as its lease is renewed. A request with other terms gets a member of its own.
+// Requests for the usual lease share one member as long as its lease is renewed. A request with other terms gets a member of its own, and so does a
+// try that comes while the shared member asks Redis.
 func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
 		case s.address.Kind.Grants == scripts.GrantPerLock && !s.ended():
 			return nil, false
 		case !s.shared || r.Own() || s.phase == held && !s.sound(now):
+		case r.Try && s.contends(): // a try asks on its own, because it must not wait as long as the other waiters of this member
 		case found == nil || s.phase == held:
 			found = s
 		}

@@ -55,6 +55,32 @@ func TestRWLock_ReadersHoldBesideEachOther(t *testing.T) {
 	})
 }
 
+func TestRWLock_TriesOfReadersSucceedTogether(t *testing.T) {
+	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
+		read := p.Runtime(t, holdfast.Options{}).RWLock(p.Name).Read()
+		const readers = 10
+		leases, errs := make(chan *holdfast.Lease, readers), make(chan error, readers)
+		for i := range readers {
+			go func() {
+				acquire := read.TryAcquire
+				if i == 0 {
+					acquire = read.Acquire
+				}
+				lease, err := acquire(t.Context())
+				leases <- lease
+				errs <- err
+			}()
+		}
+		for range readers {
+			require.NoError(t, <-errs, "no writer wants the lock")
+		}
+		for range readers {
+			locktest.Release(t, <-leases)
+		}
+		assert.False(t, p.Exists(t))
+	})
+}
+
 func TestRWLock_WriterIsAlone(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
