@@ -20,6 +20,7 @@ type Hold struct {
 	Since     time.Duration
 	Owner     protocol.Owner
 	Requester Ref // the actor that asked by message; nil: a goroutine has asked
+	Place     int // where the machine has listed the hold; only the machine uses it
 
 	state atomic.Uint32
 

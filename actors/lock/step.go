@@ -409,8 +409,14 @@ func (s *State) answer(r *wait.Request, err error) {
 // holdOf returns the lease that a release or extend names; nil: it is not held here. Serials name leases of actors only. Any actor may name them, but
 // a goroutine's lease can be ended only through its Lease value.
 func (s *State) holdOf(r *wait.Request) *lease.Hold {
+	if h := r.Hold; h != nil {
+		if h.Place < len(s.holds) && s.holds[h.Place] == h {
+			return h
+		}
+		return nil
+	}
 	i := slices.IndexFunc(s.holds, func(h *lease.Hold) bool {
-		return h == r.Hold || r.Hold == nil && h.Requester != nil && h.Serial == r.Serial && r.Address.Kind == s.address.Kind
+		return h.Requester != nil && h.Serial == r.Serial && r.Address.Kind == s.address.Kind
 	})
 	if i < 0 {
 		return nil

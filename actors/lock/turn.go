@@ -3,7 +3,6 @@ package lock
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
@@ -124,6 +123,7 @@ func (s *State) give(now time.Duration, r *wait.Request) {
 func (s *State) hand(now time.Duration, r *wait.Request) {
 	h := r.Hold
 	h.Grant, h.Serial, h.Owner, h.Requester, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.Owner, r.Requester, s.grant.token, now
+	h.Place = len(s.holds)
 	s.holds = append(s.holds, h)
 	if s.lingering {
 		s.tellLinger()
@@ -190,9 +190,14 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	}
 }
 
-// unhold removes a lease from the grant. The leases of actors end here; a goroutine has ended its own before.
+// unhold removes a lease from the grant. The newest lease takes its place in the list, because very many readers may share a grant. The leases of
+// actors end here; a goroutine has ended its own before.
 func (s *State) unhold(h *lease.Hold) {
-	s.holds = slices.DeleteFunc(s.holds, func(other *lease.Hold) bool { return other == h })
+	end := len(s.holds) - 1
+	newest := s.holds[end]
+	s.holds[h.Place], newest.Place = newest, h.Place
+	s.holds[end] = nil
+	s.holds = s.holds[:end]
 	if h.Requester != nil {
 		h.Claim() // the lease of an actor; a goroutine claims its own before it sends the release
 		s.unbind(h.Requester)
