@@ -19,7 +19,7 @@ var (
 	fairAcquire = load("fair_acquire", fairAcquireLua).toMigrateBy(
 		"local holder, foreign = holder_of(lock)", "local holder, foreign = '"+ofString+"', nil\nif not strange then holder, foreign = holder_of(lock) end")
 	fairRelease = load("fair_release", fairReleaseLua).toMigrateBy(
-		"redis.call('hexists'", "not strange and redis.call('hexists'", "redis.call('hdel'", "not strange and redis.call('hdel'")
+		"redis.call('hexists'", "not strange and redis.call('hexists'", "redis.call('hdel'", "not strange and redis.call('hdel'").forMany(5)
 	fairInspect      = load("fair_inspect", fairInspectLua)
 	fairForceRelease = load("fair_force_release", fairForceReleaseLua)
 )

@@ -10,6 +10,7 @@
 -- KEYS[3] timeouts   zset     redisson_lock_timeout:{name}
 -- KEYS[4] waiting    hash     holdfast_waiting:{name}
 -- KEYS[5] channel    channel  redisson_lock__channel:{name}, ":owner" follows
+-- KEYS[6] next_lock  hash     the lock of the next call, in a bundle
 -- ARGV[1] grant      owner field, runtimeUUID:number
 -- ARGV[2] publish    PUBLISH or SPUBLISH
 -- ARGV[3] heir       owner field of this runtime's first waiter, or ''
@@ -19,7 +20,7 @@
 -- ARGV[7] nobody     owner field of a lock that stays taken
 --
 -- Returns the number of subscribers that were notified | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
-local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local lock, queue, timeouts, waiting, channel, next_lock = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local keep, nobody = ARGV[6], ARGV[7]
 -- @include lib/begin_lease.lua
@@ -38,7 +39,8 @@ if kept then
   begin_lease(lock, keep)
 end
 local q, now = queue_of(queue, timeouts, waiting), server_now()
-local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant, wait)
+local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant)
+if q and next_lock ~= lock then close_gaps(q, wait) end -- otherwise the next call is about the same queue
 local head = q and (held or left) and drop_stale(q, now)
 if head and head == heir and not kept and (held or redis.call('exists', lock) == 0) then
   take(lock, q, heir, heir_lease, wait)

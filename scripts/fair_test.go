@@ -292,6 +292,49 @@ func TestFairRelease_MovesALongQueueUp(t *testing.T) {
 	})
 }
 
+// Many waiters that leave in a bundle leave the same queue behind as if each had left on its own.
+func TestFairRelease_ManyLeaveAtOnce(t *testing.T) {
+	on(t, func(b bed) {
+		var beds []bed
+		for _, name := range []string{":alone", ":together", ":other"} {
+			b := bed{b.UniversalClient, b.T, b.name + name}
+			for i := range 40 {
+				b.take(scripts.FairLock, scripts.Terms{Grant: fmt.Sprint(us, ":", i), Lease: time.Minute})
+			}
+			beds = append(beds, b)
+		}
+		alone, together, other := beds[0], beds[1], beds[2]
+		give := func(b bed, i int, heir string) scripts.Call {
+			return scripts.FairLock.Release(site, b.name, scripts.Terms{Grant: fmt.Sprint(us, ":", i), Heir: heir, HeirLease: time.Minute})
+		}
+		// the first of the queue, some side by side, the last, the holder in between, one twice, and one that is not in the queue
+		leaving := []int{1, 7, 6, 8, 39, 30, 9, 0, 20, 19, 20, 77, 2}
+		var bundle []*scripts.Call
+		for _, i := range leaving {
+			heir := map[bool]string{true: us + ":2", false: ""}[i == 0]
+			_, _ = alone.send(give(alone, i, heir))
+			call := give(together, i, heir)
+			bundle = append(bundle, &call)
+			if i == 30 { // a call for another lock comes between
+				call := give(other, 5, "")
+				bundle = append(bundle, &call)
+			}
+		}
+		reply, err := b.send(scripts.Bundle(bundle))
+		require.NoError(b, err)
+		_, err = scripts.Unbundle(reply, len(bundle))
+		require.NoError(b, err)
+
+		assert.Equal(b, alone.queue(), together.queue())
+		assert.Equal(b, alone.fields(), together.fields())
+		assert.Len(b, other.queue(), 38)
+		for _, grant := range alone.queue() {
+			assert.InDelta(b, alone.keep(grant).Seconds(), together.keep(grant).Seconds(), 3, grant)
+		}
+		assert.InDelta(b, 60+300*38, other.keep(us+":39").Seconds(), 3)
+	})
+}
+
 // A waiter can leave the queue of a server that has no memory left. Otherwise its place would stay until the lock is used again.
 func TestFairRelease_LeavesAtMaxmemory(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
@@ -208,9 +209,13 @@ func (h *Group) inherit(done *callDone) {
 	}
 }
 
-// contender returns the member that asks for this grant; nil: none does.
+// contender returns the member that asks for this grant; nil: none does. There may be very many members, but the one that has the grant is usually
+// the first.
 func (h *Group) contender(id string) *State {
-	for s := h.first; s != nil; s = s.next {
+	if !strings.HasPrefix(id, h.policy.Runtime) {
+		return nil
+	}
+	for s := h.first; s != nil && (s.grant == nil || s.grant.ID != id); s = s.next {
 		if s.pending.id == id {
 			return &s.State
 		}

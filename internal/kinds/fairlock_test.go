@@ -321,3 +321,33 @@ func TestFairLock_ScoresAreRedissons(t *testing.T) {
 	}
 	locktest.Release(t, holder)
 }
+
+// When very many waiters of a process give up at once, they leave the queue together. If Redis moved up the others once for each of them, it would
+// be busy for so long that the release of the lock, which comes after these calls, would find its lease expired.
+func TestFairLock_ManyGiveUpAtOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rt := locktest.NewRuntime(t, server.Client(t), holdfast.Options{})
+	const waiters = 2000
+	lock := rt.FairLock(t.Name())
+	held := locktest.Acquire(t, lock)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	for range waiters {
+		all.Go(func() {
+			_, err := lock.Acquire(ctx)
+			assert.ErrorIs(t, err, context.Canceled)
+		})
+	}
+	client := server.Client(t)
+	queued := func() int64 { return client.LLen(t.Context(), "redisson_lock_queue:{"+t.Name()+"}").Val() }
+	locktest.Await(t, "all of them queue", func() bool { return queued() == waiters })
+	before := server.CommandStats(t, "lrange")["lrange"]
+
+	cancel()
+	all.Wait()
+	locktest.Release(t, held)
+	locktest.Await(t, "the queue is empty", func() bool { return queued() == 0 })
+	assert.Less(t, server.CommandStats(t, "lrange")["lrange"]-before, int64(waiters/4), "each moves up all the waiters behind those that have left")
+}

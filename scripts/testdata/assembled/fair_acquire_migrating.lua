@@ -93,6 +93,10 @@ local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
+-- gaps has, for a waiter, the number of waiters directly ahead of it that have left, until close_gaps moves the others up. first_gap is at most the
+-- place of the first such waiter; nil: there are no gaps.
+local gaps, first_gap = {}, nil
+
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
 -- or if its score is 10 s old. Younger scores do not count, because they may come from a clock that is off by some seconds.
 --
@@ -108,51 +112,70 @@ local function drop_stale(q, now)
     redis.call('lpop', q.list)
     redis.call('zrem', q.timeouts, q.head)
     tidy(q)
+    first_gap = first_gap and 0 -- the places have changed
     q.head = redis.call('lindex', q.list, 0)
   end
   return q.head
 end
 
--- move_up makes the scores earlier by wait when a waiter has left, as Redisson does: those of the waiters in moves, or all if moves is
--- nil. A queue may be long, so move_up uses few commands. Each names its waiters in the order of their scores, so that the waiters
--- never change places.
-local function move_up(q, moves, wait)
-  local all, moved = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
+-- move_up makes scores earlier when waiters have left, as Redisson does: by wait for each place by which a waiter has moved up. moved has these
+-- numbers of places; nil: all waiters have moved up by one. A queue may be long, so move_up uses few commands. Each names its waiters in the order of
+-- their scores, so that the waiters never change places.
+local function move_up(q, wait, moved)
+  local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
-    if not moves or moves[all[i]] then
-      moved[#moved + 1] = string.format('%.0f', all[i + 1] - wait)
-      moved[#moved + 1] = all[i]
+    local places = not moved and 1 or moved[all[i]]
+    if places then
+      scores[#scores + 1] = string.format('%.0f', all[i + 1] - places * wait)
+      scores[#scores + 1] = all[i]
     end
-    if #moved == 1000 or #moved > 0 and i == #all - 1 then
-      redis.call('zadd', q.timeouts, unpack(moved))
-      moved = {}
+    if #scores == 1000 or #scores > 0 and i == #all - 1 then
+      redis.call('zadd', q.timeouts, unpack(scores))
+      scores = {}
     end
   end
 end
 
--- take gives the lock to a grant that is the head, or has nobody ahead of it.
-local function take(lock, q, grant, lease, wait)
-  if q.head == grant then redis.call('lpop', q.list) end
-  redis.call('zrem', q.timeouts, grant)
-  move_up(q, nil, wait)
-  redis.call('hset', lock, grant, 1)
-  begin_lease(lock, lease)
-  tidy(q)
-end
-
--- leave removes a waiter from the queue. It returns true if the waiter was the head.
-local function leave(q, grant, wait)
+-- leave removes a waiter from the queue, and leaves a gap. It returns true if the waiter was the head.
+local function leave(q, grant)
   local place = redis.call('lpos', q.list, grant, 'rank', -1) -- from the tail: usually the newest waiters leave
   if place then
-    local behind, moves = redis.call('lrange', q.list, place + 1, -1), {}
-    for _, owner in ipairs(behind) do moves[owner] = true end
     redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees memory
-    if #behind > 0 then move_up(q, moves, wait) end
-    if place == 0 then q.head = behind[1] end
+    local behind = redis.call('lindex', q.list, place)
+    if behind then
+      gaps[behind] = (gaps[behind] or 0) + (gaps[grant] or 0) + 1
+      first_gap = math.min(first_gap or place, place)
+    end
+    gaps[grant] = nil
+    if place == 0 then q.head = behind end
   end
   redis.call('zrem', q.timeouts, grant)
   tidy(q)
   return place == 0
+end
+
+-- close_gaps moves up the waiters behind all gaps. Thousands of waiters may leave at once, and this takes as long as the queue, so a bundle does it
+-- once.
+local function close_gaps(q, wait)
+  if not first_gap then return end
+  local left, moved = 0, {}
+  for _, owner in ipairs(redis.call('lrange', q.list, first_gap, -1)) do
+    left = left + (gaps[owner] or 0)
+    if left > 0 then moved[owner] = left end
+  end
+  gaps, first_gap = {}, nil
+  move_up(q, wait, moved)
+end
+
+-- take gives the lock to a grant that is the head, or has nobody ahead of it.
+local function take(lock, q, grant, lease, wait)
+  close_gaps(q, wait)
+  if q.head == grant then redis.call('lpop', q.list) end
+  redis.call('zrem', q.timeouts, grant)
+  move_up(q, wait)
+  redis.call('hset', lock, grant, 1)
+  begin_lease(lock, lease)
+  tidy(q)
 end
 -- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
 -- subscribe. freed is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a little later.

@@ -1,0 +1,189 @@
+-- fair_release_migrating_many: the same as fair_release_migrating for many locks; the KEYS of all calls follow each other, and so do the ARGV.
+--
+-- Returns a list of their replies, in the same order; errors are {'error', text}.
+-- for_each: run a script's body once for each lock and collect the replies. The keys and the arguments of the locks follow each other. keys is
+-- the number of keys of one lock. The body gets the numbers of keys and of arguments that are before its own. If one lock fails, its reply is
+-- {'error', text} and the others continue; not all clients can read an error inside a list. nil becomes false, because a Lua reply ends at the
+-- first nil.
+local function for_each(keys, body)
+  local n, args, replies = #KEYS / keys, #ARGV / #KEYS * keys, {}
+  local function continue()
+    for i = #replies, n - 1 do
+      local reply = body(i * keys, i * args)
+      if type(reply) == 'table' and reply.err then reply = {'error', reply.err} end
+      replies[i + 1] = reply or false
+    end
+  end
+  while #replies < n do -- one pcall serves all locks until one of them fails
+    local done, failure = pcall(continue)
+    if not done and type(failure) ~= 'table' then -- before Redis 7 an error is a text that begins with the position
+      failure = {err = string.gsub(failure, '^.-: ?%d+: %-?', '', 1)}
+    end
+    if not done then replies[#replies + 1] = {'error', failure.err} end
+  end
+  return replies
+end
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
+local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+local function is_owner(field) return string.find(field, owner) end
+local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- fair_queue: the waiters of a fair lock. Redisson's part is a list of owner fields and, for each, the time after which it may be
+-- removed. Holdfast adds a hash with the time until which each runtime with waiters is known to live. Times are server times in ms.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live; or nil and the error
+-- FOREIGN.
+local function queue_of(list, timeouts, waiting)
+  local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
+  local last, runtimes = redis.call('zrange', timeouts, -1, -1, 'withscores'), redis.call('hgetall', waiting)
+  local foreign = redis.error_reply('FOREIGN the keys of the queue hold something else')
+  if q.head and not is_owner(q.head) or last[1] and not is_owner(last[1]) then return nil, foreign end
+  q.latest = tonumber(last[2]) or 0
+  for i = 1, #runtimes, 2 do
+    local till = tonumber(runtimes[i + 1])
+    if not till or not is_runtime(runtimes[i]) then return nil, foreign end
+    q.till[runtimes[i]] = till
+  end
+  return q
+end
+
+-- lives: a runtime without an entry is presumed to live, because clients of Redisson make no entries.
+local function lives(q, owner, now)
+  local till = q.till[string.match(owner, '^(.*):')]
+  return not till or till > now
+end
+
+-- tidy deletes the Holdfast part when there are no waiters.
+local function tidy(q)
+  if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
+end
+
+-- gaps has, for a waiter, the number of waiters directly ahead of it that have left, until close_gaps moves the others up. first_gap is at most the
+-- place of the first such waiter; nil: there are no gaps.
+local gaps, first_gap = {}, nil
+
+-- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
+-- or if its score is 10 s old. Younger scores do not count, because they may come from a clock that is off by some seconds.
+--
+-- List and scores have the same members, unless one of the keys was deleted or evicted. A head without a score would keep everybody
+-- waiting, although its waiter may have left, so it is dropped as well. Scores without a list are deleted. Waiters that have lost their
+-- places in this way queue again when they next ask.
+local function drop_stale(q, now)
+  if q.latest > 0 and not q.head then redis.call('del', q.timeouts) end
+  for _ = 1, 1000 do
+    if not q.head then return nil end
+    local score = redis.call('zscore', q.timeouts, q.head)
+    if score and lives(q, q.head, now) and tonumber(score) + 10000 > now then break end
+    redis.call('lpop', q.list)
+    redis.call('zrem', q.timeouts, q.head)
+    tidy(q)
+    first_gap = first_gap and 0 -- the places have changed
+    q.head = redis.call('lindex', q.list, 0)
+  end
+  return q.head
+end
+
+-- move_up makes scores earlier when waiters have left, as Redisson does: by wait for each place by which a waiter has moved up. moved has these
+-- numbers of places; nil: all waiters have moved up by one. A queue may be long, so move_up uses few commands. Each names its waiters in the order of
+-- their scores, so that the waiters never change places.
+local function move_up(q, wait, moved)
+  local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
+  for i = 1, #all, 2 do
+    local places = not moved and 1 or moved[all[i]]
+    if places then
+      scores[#scores + 1] = string.format('%.0f', all[i + 1] - places * wait)
+      scores[#scores + 1] = all[i]
+    end
+    if #scores == 1000 or #scores > 0 and i == #all - 1 then
+      redis.call('zadd', q.timeouts, unpack(scores))
+      scores = {}
+    end
+  end
+end
+
+-- leave removes a waiter from the queue, and leaves a gap. It returns true if the waiter was the head.
+local function leave(q, grant)
+  local place = redis.call('lpos', q.list, grant, 'rank', -1) -- from the tail: usually the newest waiters leave
+  if place then
+    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees memory
+    local behind = redis.call('lindex', q.list, place)
+    if behind then
+      gaps[behind] = (gaps[behind] or 0) + (gaps[grant] or 0) + 1
+      first_gap = math.min(first_gap or place, place)
+    end
+    gaps[grant] = nil
+    if place == 0 then q.head = behind end
+  end
+  redis.call('zrem', q.timeouts, grant)
+  tidy(q)
+  return place == 0
+end
+
+-- close_gaps moves up the waiters behind all gaps. Thousands of waiters may leave at once, and this takes as long as the queue, so a bundle does it
+-- once.
+local function close_gaps(q, wait)
+  if not first_gap then return end
+  local left, moved = 0, {}
+  for _, owner in ipairs(redis.call('lrange', q.list, first_gap, -1)) do
+    left = left + (gaps[owner] or 0)
+    if left > 0 then moved[owner] = left end
+  end
+  gaps, first_gap = {}, nil
+  move_up(q, wait, moved)
+end
+
+-- take gives the lock to a grant that is the head, or has nobody ahead of it.
+local function take(lock, q, grant, lease, wait)
+  close_gaps(q, wait)
+  if q.head == grant then redis.call('lpop', q.list) end
+  redis.call('zrem', q.timeouts, grant)
+  move_up(q, wait)
+  redis.call('hset', lock, grant, 1)
+  begin_lease(lock, lease)
+  tidy(q)
+end
+
+return for_each(5, function(KEYS_before, ARGV_before)
+local strange = redis.call('type', KEYS[KEYS_before + 1]).ok == 'string'
+local lock, queue, timeouts, waiting, channel, next_lock = KEYS[KEYS_before + 1], KEYS[KEYS_before + 2], KEYS[KEYS_before + 3], KEYS[KEYS_before + 4], KEYS[KEYS_before + 5], KEYS[KEYS_before + 6]
+local grant, publish, heir, heir_lease, wait = ARGV[ARGV_before + 1], ARGV[ARGV_before + 2], ARGV[ARGV_before + 3], ARGV[ARGV_before + 4], ARGV[ARGV_before + 5]
+local keep, nobody = ARGV[ARGV_before + 6], ARGV[ARGV_before + 7]
+
+local function wake(head)
+  if not head then return 0 end
+  return redis.call(publish, channel .. ':' .. head, '0')
+end
+
+local held = not strange and redis.call('hdel', lock, grant) == 1
+local kept = held and keep ~= '0'
+if kept then
+  redis.call('hset', lock, nobody, 1)
+  begin_lease(lock, keep)
+end
+local q, now = queue_of(queue, timeouts, waiting), server_now()
+local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant)
+if q and next_lock ~= lock then close_gaps(q, wait) end -- otherwise the next call is about the same queue
+local head = q and (held or left) and drop_stale(q, now)
+if head and head == heir and not kept and (held or redis.call('exists', lock) == 0) then
+  take(lock, q, heir, heir_lease, wait)
+  return {held and 1 or 0, heir}
+end
+local told = wake(head)
+if held then return told + redis.call(publish, channel, '0') end
+if heir ~= '' and not strange and redis.call('hexists', lock, heir) == 1 then
+  if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
+  return {0, heir}
+end
+return nil
+end)
