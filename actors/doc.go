@@ -36,7 +36,7 @@
 //	watchdog   renews leases before they expire
 //	gateway    calls to Redis
 //	pubsub     which actor waits on which channel
-//	turns      when a process that has just had a lock may try again
+//	turns      when a waiting process tries for a lock
 //	lease      what one caller holds, and until when
 //	wait       requests, their queue, and what goes in and out of a machine's step
 //	lock       the machine of locks

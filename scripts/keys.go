@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The functions below return every key and channel name of the runtime, in Redisson's layout. raw is the name after Options.NameMapper.
+// The functions below return the names of keys and channels, in Redisson's layout if Redisson has them. raw is the name after Options.NameMapper.
 
 // LockChannel is the channel on which releases of an exclusive lock are published.
 func LockChannel(raw string) string { return prefixed("redisson_lock__channel", raw) }

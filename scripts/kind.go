@@ -65,8 +65,8 @@ type Kind struct {
 	NotSet string // error text while the number has not been set; "": the kind has no number to set
 
 	Channel func(raw, grant string) string // the channel on which a contender for this grant is notified of releases; nil: there is none
-	// Others is an additional channel, on which the first waiter in Redis' queue is notified of releases of other kinds of lock; nil: Channel
-	// also has these messages.
+	// Others is an additional channel, on which the first waiter in Redis' queue is notified of releases of other kinds of lock. Set only if the kind
+	// is Queued: for the others, Channel has these messages as well.
 	Others func(raw string) string
 
 	Keeps func(raw string) string // the key that outlives the lock; nil: there is none

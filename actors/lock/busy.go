@@ -165,8 +165,9 @@ func (s *State) counts(head *wait.Request) string {
 	return mark + s.channel
 }
 
-// onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection all
-// waiters of the process try. To spread their attempts, each tries after a short random delay. An attempt that is due earlier is not put off.
+// onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection the
+// first waiters of all actors try. To spread their attempts, each tries after a short random delay. An attempt that is due earlier is not put off. A
+// process does not try before its turn, or while it waits for a call.
 //
 // After the first subscription to the channel of its row, a process does not try: at least one other row is called first, so no call has been missed. A
 // process of a crowd that has just subscribed to the channel of releases waits for its turn (Turns.FirstTry).
@@ -180,9 +181,11 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 		return
 	}
 	s.turns.Joined(now)
-	if at := s.turns.FirstTry(&s.policy.Policy, now); at > 0 && first {
-		s.wake(now, at)
-		return
+	if first {
+		if at := s.turns.FirstTry(&s.policy.Policy, now); at > 0 {
+			s.wake(now, at)
+			return
+		}
 	}
 	if now < s.turns.OpensAt() || s.address.Kind.Grants == scripts.GrantPerHolder { // the group decides which waiters try
 		return

@@ -27,7 +27,7 @@ func (y *Turns) Row() int64 { return y.crowd.ticket / rowSize }
 // InCrowd reports whether this process has a ticket.
 func (y *Turns) InCrowd() bool { return y.crowd.in }
 
-// Yields reports whether the next attempt should take a ticket and nothing else.
+// Yields reports whether the next attempt should take a ticket and nothing else, if there is still a crowd.
 func (y *Turns) Yields() bool { return y.crowd.yields }
 
 // Called notes that the row of this process was called. The holder of the lock is then ahead of it, and sixteen processes are ahead of its row. longest
@@ -42,8 +42,8 @@ func (y *Turns) Called(now, longest time.Duration) {
 	y.gaps.last = 0 // this process has not received the messages of earlier releases
 }
 
-// FirstTry returns when a process of a crowd that has just subscribed to releases tries if no release comes before; 0: it is not in a crowd, or does
-// not know its place.
+// FirstTry decides when a process of a crowd that has just subscribed to releases tries if no release comes before; 0: it is not in a crowd, or does
+// not know its place, and nothing was decided.
 func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	if !y.crowd.in || !y.placed {
 		return 0

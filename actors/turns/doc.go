@@ -1,5 +1,5 @@
-// Package turns decides when a process that has just had a lock may try for it again, so that the others get their turns. It is pure: the
-// machines of locks tell it what happens, and it says when to try.
+// Package turns decides when a waiting process tries for a lock, so that the processes take turns. It is pure: the machines of locks tell it what
+// happens, and it says when to try.
 //
 //	turns.go       turns, and the gaps in which a lock is left free for clients that only poll
 //	attendance.go  subscribers that never try for the lock

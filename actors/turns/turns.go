@@ -20,8 +20,8 @@ import (
 // Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not have
 // noticed them yet. As soon as only such subscribers are ahead, the process does not wait.
 //
-// A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. Otherwise all
-// newcomers would try after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them
+// A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. (Scripts say so for
+// plain and fenced locks, and not on a cluster, where no node knows all subscribers.) Otherwise all newcomers would try after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them
 // would count the same number, let each other go first, and leave the lock free meanwhile.
 //
 // If 64 processes or more wait, Redis assigns the places: see crowd.
