@@ -4,11 +4,13 @@ package lock
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/machinetest"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 func (k callKind) word() string {
@@ -45,6 +47,10 @@ func (p *player) print(e *wait.Effect) {
 		p.Writef("unguard %s", e.Actor.GetId())
 	case wait.DoWatch:
 		p.Channel = e.Channel
+		if _, row, is := strings.Cut(e.Channel, ":crowd:"); is {
+			p.Writef("watch row %s", row)
+			return
+		}
 		fallthrough
 	default:
 		p.Writef("%s", machinetest.LineOf(e.Do, e.At, e.Event))
@@ -74,7 +80,12 @@ func (p *player) printCall(c *lockCall) {
 	if c.holder {
 		text += " holder"
 	}
-	if c.channel != "" {
+	switch {
+	case strings.HasPrefix(c.channel, scripts.HasTicket):
+		text += " has-ticket"
+	case strings.HasPrefix(c.channel, scripts.Yields):
+		text += " yields"
+	case c.channel != "":
 		text += " subscribers"
 	}
 	if c.alone != "" {

@@ -180,6 +180,12 @@ func (p *player) answer(verb string, a machinetest.Arguments) any {
 		if n := a.Values["subscribers"]; n != "" {
 			done.acquired.Subscribers = p.Number(n)
 		}
+		if n := a.Values["place"]; n != "" {
+			done.acquired.Place = p.Number(n)
+		}
+		if n := a.Values["ticket"]; n != "" {
+			done.acquired.Ticket = int64(p.Number(n))
+		}
 		if ttl := a.Values["ttl"]; ttl != "" {
 			done.acquired.TTL = p.Duration(ttl)
 		}
