@@ -9,8 +9,9 @@ import (
 )
 
 // demand is an actor that exists if Options.Linger is set. It receives a message whenever a lock that this process has is refused to another
-// contender, or is released by force. It passes the message on to the lock's actors. If a message about a refusal is lost, for example with a
-// broken connection, another one follows: waiters ask Redis every second.
+// contender, or is released by force. It passes the message on to the lock's actors. Messages may be lost before the channel is subscribed to, and
+// with a broken connection. So whenever the subscription is confirmed, all locks that this process has count as wanted elsewhere. If a message is
+// lost in another way, another one follows: waiters ask Redis every second.
 type demand struct{ engine *Engine }
 
 // Receive is the actor's only entry.
@@ -19,6 +20,8 @@ func (d *demand) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		c.Send(d.engine.subscriber, pubsub.Subscribe{Channel: scripts.DemandChannel(d.engine.id), Who: c.Self()})
+	case wait.ChannelReady:
+		d.engine.registry.demandsMissed()
 	case wait.ChannelMessage:
 		for text := range m.Texts {
 			grant, key, freed := scripts.ReadDemand(text)

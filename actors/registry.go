@@ -142,6 +142,15 @@ func (r *registry) demanded(key string, demand wait.Demanded) {
 	}
 }
 
+// demandsMissed tells every actor that may have a grant that a demand may have been lost.
+func (r *registry) demandsMissed() {
+	for i := range r.shards {
+		for _, m := range r.shards[i].busy() {
+			m.Send(routed{wait.DemandsMissed{}})
+		}
+	}
+}
+
 // enter begins a stage of the runtime's end and notifies every actor. When all actors that the stage waits for have stopped, the stage's countdown
 // notifies the engine.
 func (r *registry) enter(stage wait.Stage) {

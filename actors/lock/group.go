@@ -147,7 +147,7 @@ func (h *Group) receive(now time.Duration, message any) {
 	case wait.Freed:
 		h.onFreed(m)
 		h.follow(now)
-	case wait.LookAround, wait.Demanded:
+	case wait.LookAround, wait.Demanded, wait.DemandsMissed:
 		h.each(func(s *State) { h.deliver(now, s, m) })
 	case wait.TryRetire:
 		h.retiring = true

@@ -19,6 +19,8 @@ import (
 // onDemanded notes that another process or another kind of lock wants the grant. The demand may arrive before this process knows that it has the
 // grant. While the grant is being released, a demand changes nothing: the waiters are notified of the release.
 //
+// A demand may also have been lost (wait.DemandsMissed). Then the grant counts as demanded.
+//
 // The field Freed of a demand says that the grant was released by force. If a local holder has the grant, Redis is asked at once whether the grant
 // still exists, because anybody may publish such a message.
 func (s *State) onDemanded(now time.Duration, m wait.Demanded) {

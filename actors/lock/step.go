@@ -176,6 +176,8 @@ func (s *State) receive(now time.Duration, message any) {
 		s.onFreed(now, m)
 	case wait.Demanded:
 		s.onDemanded(now, m)
+	case wait.DemandsMissed:
+		s.demanded = true
 	case wait.LookAround:
 		if s.grant != nil && !s.grant.Watched { // a watched grant needs no question: its next renewal shows whether Redis has it
 			s.look(now)

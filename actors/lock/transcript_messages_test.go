@@ -52,6 +52,8 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 		return lease.Gone{Grant: p.grants[a.Word(0)]}
 	case "demanded":
 		return wait.Demanded{Grant: a.Word(0), Freed: a.Has("freed")}
+	case "demands-missed":
+		return wait.DemandsMissed{}
 	case "terminated":
 		return wait.RequesterGone{Requester: p.pid(a.Word(0)), Replaced: a.Has("replaced")}
 	case "retire":

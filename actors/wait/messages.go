@@ -25,6 +25,8 @@ type (
 		Grant string
 		Freed bool
 	}
+	// DemandsMissed says that a Demanded may have been lost, because this process has only now subscribed to demands.
+	DemandsMissed struct{}
 	// TryRetire asks an actor to stop if it is idle.
 	TryRetire struct{}
 	// Close tells a machine which stage the end of the runtime has reached.
