@@ -61,9 +61,9 @@ end
 -- ticket: the sorted set CHANNEL:crowd has each waiting runtime with its ticket. 16 tickets make a row. The rows in front subscribe to CHANNEL,
 -- on which releases are published. A row further back subscribes to CHANNEL:crowd:ROW until it is called, so it receives no releases.
 --
--- If a runtime gets the lock before its turn, those ahead of it did not try in time, and may be dead. So it marks the tickets of at most 16 of them,
--- once for each place between it and them: it has left them a slot for each. A ticket with eight marks is removed. A refusal removes the marks,
--- because whoever tries is not dead, but late. The fraction of a ticket counts its marks, in eighths.
+-- If a runtime gets the lock before its turn, those ahead of it did not try in time, and may be dead. So it marks the tickets of at most 16 of them.
+-- A ticket with four marks is removed. A refusal removes the marks, because whoever tries is not dead, but late. The fraction of a ticket counts its
+-- marks, in quarters.
 --
 -- The set decides the order and nothing else, so errors are ignored. Without the right to use the set, nobody gets a ticket.
 local function row_of(ticket) return math.floor((tonumber(ticket) or 0) / 16) end
@@ -128,9 +128,9 @@ local function leave_crowd(report, grant)
   local called = last_in_front(crowd)
   local ahead = place > 0 and redis.pcall('zrange', crowd, 0, math.min(place, 16) - 1, 'withscores') or {}
   for i = 1, #ahead, 2 do
-    local ticket, marks = tonumber(ahead[i + 1]) or 0, place - (i - 1) / 2
-    if ticket % 1 * 8 + marks < 8 then
-      redis.pcall('zadd', crowd, ticket + marks / 8, ahead[i])
+    local ticket = tonumber(ahead[i + 1]) or 0
+    if ticket % 1 < 3 / 4 then
+      redis.pcall('zadd', crowd, ticket + 1 / 4, ahead[i])
     else
       redis.pcall('zrem', crowd, ahead[i])
     end
