@@ -37,7 +37,7 @@ func (y *Turns) Called(now, longest time.Duration) {
 		return
 	}
 	y.ahead = rowSize + 1 + int(y.crowd.ticket%rowSize)
-	y.fresh = now + 2*time.Duration(y.ahead)*longest
+	y.fresh = now + 2*time.Duration(y.ahead)*max(longest, y.patience.turn)
 	y.crowd.ticket, y.until = 0, now
 	y.gaps.last = 0 // this process has not received the messages of earlier releases
 }

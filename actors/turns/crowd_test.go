@@ -73,6 +73,29 @@ func TestCrowd_CorrectsPlaces(t *testing.T) {
 	assert.Equal(t, 6, c.ahead, "one has had a turn, and one is missing")
 }
 
+// A place counts for as long as the turns of the others last, even if they hold the lock for longer than a turn usually lasts.
+func TestCrowd_LongTurns(t *testing.T) {
+	for _, called := range []bool{false, true} {
+		c := inCrowd(10, 131)
+		long := func() {
+			c.now += time.Second
+			c.hear()
+		}
+		long()
+		long()
+		if called {
+			c.refuse(100, 131)
+			c.Called(c.now, 10*time.Millisecond)
+		} else {
+			c.refuse(20, 0)
+		}
+		for ahead := 19; ahead > 15; ahead-- {
+			long()
+			assert.Equal(t, ahead, c.ahead, "called: %v", called)
+		}
+	}
+}
+
 // A process far back waits for the call of its row, and tries again when the calls may have stopped. After the call it waits for releases.
 func TestCrowd_WaitsForTheCall(t *testing.T) {
 	c := inCrowd(100, 131)

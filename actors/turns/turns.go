@@ -136,7 +136,7 @@ func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
 		return
 	}
 	y.placed = true
-	y.fresh = now + 2*time.Duration(y.ahead)*r.Longest
+	y.fresh = now + 2*time.Duration(y.ahead)*max(r.Longest, y.patience.turn)
 }
 
 // AsksPlace reports whether a refusal of the next attempt should say which place this process has. It should if the process has no place, or one in a
