@@ -150,11 +150,12 @@ var errorTexts = []string{
 }
 
 // isAnswer reports whether the server may answer a command with an error. A server without memory still runs scripts that free memory
-// before they need any.
+// before they need any, and says that it does not know a script.
 func (w *world) isAnswer(text, command string, args []string) bool {
 	switch command {
 	case "EVALSHA":
-		return !strings.HasPrefix(text, "OOM") || !w.frugal[args[0]]
+		frugal, known := w.frugal[args[0]]
+		return !strings.HasPrefix(text, "OOM") || known && !frugal
 	case "PING", "SCRIPT":
 		return !strings.HasPrefix(text, "READONLY") && !strings.HasPrefix(text, "OOM")
 	}
@@ -164,6 +165,7 @@ func (w *world) isAnswer(text, command string, args []string) bool {
 // isFrugal reports whether a script needs no memory. It knows the script by the name in its first line.
 func isFrugal(source string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(source, "-- "), ":")
+	name = strings.TrimSuffix(strings.TrimSuffix(name, "_many"), "_migrating")
 	i := strings.LastIndexByte(name, '_')
 	return slices.Contains([]string{"release", "renew", "undo", "forget", "inspect", "read"}, name[i+1:])
 }
@@ -217,8 +219,8 @@ func (w *world) hook(c *server.Peer, command string, args ...string) bool {
 	if !time.Now().Before(w.textEnd) {
 		text = ""
 	}
-	if command == "SCRIPT" && len(args) == 2 && isFrugal(args[1]) {
-		w.frugal[sum(args[1])] = true
+	if command == "SCRIPT" && len(args) == 2 {
+		w.frugal[sum(args[1])] = isFrugal(args[1])
 	}
 	refused := text != "" && w.isAnswer(text, command, args)
 	if refused {

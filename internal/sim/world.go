@@ -42,7 +42,7 @@ type world struct {
 	later   []string          // violations that were found while the server was executing commands
 	kept    []*holdfast.Lease // includes leases of dead processes
 	sources map[string]string // of mutated scripts: from the SHA of the original to that of the mutant
-	frugal  map[string]bool   // scripts that need no memory, by sha
+	frugal  map[string]bool   // whether a script needs no memory, by sha; only those that were loaded
 }
 
 // Report is the result of a run.
