@@ -466,6 +466,7 @@ func (s *State) stayOut(now time.Duration, m *callDone) {
 	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // fewer than 0: other local holders still share the lock
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
 			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
+			Crowds: s.member == nil && s.policy.Counts,
 		})
 	}
 }

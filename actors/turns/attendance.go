@@ -11,7 +11,11 @@ import (
 // Some subscribers never try: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who receives
 // it, and a release does not say who made it, so the process can only count releases. Between its release and its next grant, every other process
 // that wants the lock has one turn. The subscribers without a turn count as absent. Turns are sometimes counted wrongly, because a process is slow
-// or has two turns. So the estimate is the number of subscribers that were absent in nearly all of the newest turns.
+// or has two turns. So the estimate is the number of subscribers that were absent in nearly all of the newest turns. A single turn in which far more
+// processes came than usual lowers it at once, because one of them may have been taken for a mere listener.
+//
+// The more processes compete, the more often turns are counted wrongly (doubt). If each wrong count lowered the estimate, a process would wait for mere
+// listeners, and miss turns meanwhile; then it would count wrongly again, as would the others.
 type attendance struct {
 	notified int  // subscribers that this process's newest release notified, not counting this process
 	came     int  // known turns of other processes since this process's newest release
@@ -23,8 +27,8 @@ type attendance struct {
 	turns  int        // turns of this process that were counted; 0 again after a release that notified nobody
 }
 
-// outliers is the number of the newest turns that may have been counted wrongly.
-const outliers = 2
+// Of the newest turns, outliers may have been counted wrongly, and up to outliersMore more if several processes compete (doubt).
+const outliers, outliersMore = 2, 3
 
 // released begins to count after a release by this process.
 func (a *attendance) released(notified int) {
@@ -54,15 +58,20 @@ func (a *attendance) conclude() {
 		a.turns++
 		a.mere = a.usual()
 	}
-	a.mere = min(a.mere, absent) // if more processes had turns than expected, fewer count as mere listeners
+	if absent+a.doubt() < a.mere { // more processes had turns than expected
+		a.mere = absent
+	}
 }
 
-// usual returns the number of subscribers that were absent in nearly all of the newest turns: in all but the outliers.
+// doubt is the number of turns by which a count may be wrong: half the number of processes that usually compete.
+func (a *attendance) doubt() int { return (a.notified - a.mere) / 2 }
+
+// usual returns the number of subscribers that were absent in all of the newest turns but the outliers.
 func (a *attendance) usual() int {
 	if a.turns < len(a.absent) {
 		return 0
 	}
 	sorted := a.absent
 	slices.Sort(sorted[:])
-	return int(sorted[outliers])
+	return int(sorted[outliers+min(a.doubt(), outliersMore)])
 }

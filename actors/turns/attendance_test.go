@@ -153,3 +153,18 @@ func TestYield_NewcomersTakePlaces(t *testing.T) {
 	refused(&y, 1)
 	assert.Equal(t, now, y.Hear(&p, now, 1), "there is no other process")
 }
+
+// Where several processes compete, one wrong count changes nothing; several do.
+func TestAttendance_Doubt(t *testing.T) {
+	var a attendance
+	for range a.absent {
+		a.turn(24, 4)
+	}
+	assert.Equal(t, 20, a.mere)
+	a.turn(24, 6)
+	assert.Equal(t, 20, a.mere)
+	a.turn(24, 7)
+	assert.Equal(t, 17, a.mere, "far more came than usual")
+	a.turn(24, 4)
+	assert.Equal(t, 20, a.mere)
+}

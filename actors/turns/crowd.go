@@ -10,15 +10,17 @@ import "time"
 // A process gets a new ticket for each of its turns, so its next place is behind all others.
 type crowd struct {
 	here   bool  // there was a crowd when this process was last refused
+	none   bool  // there was none although there were enough subscribers: the user has no right to the tickets
 	in     bool  // this process has a ticket
 	yields bool  // this process has just had its turn: its next attempt takes a ticket, even if the lock is free
 	ticket int64 // its ticket, if its row has yet to be called; 0: the row is in front
 }
 
 const (
-	rowSize = 16              // number of tickets in a row, and of processes ahead of a row when it is called; also in scripts/lib/crowd.lua
-	callMin = time.Second     // the shortest wait for the call of a row, without jitter, before the process tries again
-	callMax = 5 * time.Second // the longest such wait: the calls may have stopped
+	crowdLeast = 64              // subscribers to the releases from which on there may be a crowd; also in scripts/lib/crowd.lua
+	rowSize    = 16              // number of tickets in a row, and of processes ahead of a row when it is called; also in scripts/lib/crowd.lua
+	callMin    = time.Second     // the shortest wait for the call of a row, without jitter, before the process tries again
+	callMax    = 5 * time.Second // the longest such wait: the calls may have stopped
 )
 
 // Row returns the row whose call this process waits for; 0: it waits for releases. The first ticket is 32, so no row is 0.
@@ -76,8 +78,9 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	y.until = now + stay + p.Jitter(stay/4+1)
 }
 
-// leaveCrowd ends a turn while there is a crowd. The next attempt of this process takes a new ticket. That is so even if this process got the lock
-// without one. If it counted the others by its release, as without a crowd, it would only let those in front go first.
+// leaveCrowd ends a turn while there may be a crowd. The next attempt of this process takes a new ticket, if there is one. That is so even if this
+// process got the lock without a ticket, and has never seen the crowd. If it counted the others by its release, as without a crowd, it would only let
+// those in front go first.
 func (y *Turns) leaveCrowd() (stay time.Duration) {
 	y.crowd = crowd{here: true, yields: true}
 	y.placed, y.ahead, y.patience.early = false, 0, false

@@ -21,8 +21,9 @@ import (
 // noticed them yet. As soon as only such subscribers are ahead, the process does not wait.
 //
 // A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. (Scripts say so for
-// plain and fenced locks, and not on a cluster, where no node knows all subscribers.) Otherwise all newcomers would try after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them
-// would count the same number, let each other go first, and leave the lock free meanwhile.
+// plain and fenced locks, and not on a cluster, where no node knows all subscribers.) Otherwise all newcomers would try after every release. The
+// last place would be fair, but many processes may begin to wait at the same time: all of them would count the same number, let each other go first,
+// and leave the lock free meanwhile.
 //
 // If 64 processes or more wait, Redis assigns the places: see crowd.
 //
@@ -65,6 +66,7 @@ type Ended struct {
 	Longest   time.Duration // the longest that the turn could have lasted
 	Receivers int           // number of subscribers that received the release's message, including this process if it listens
 	Listens   bool          // this process is subscribed
+	Crowds    bool          // there may be a crowd: the server counts the subscribers of this kind of lock
 	Lingered  bool          // the turn's grant has lingered: slots are longer, because a client that misses its slot waits for another long turn
 }
 
@@ -86,7 +88,7 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	}
 	y.slot = min(min(y.slot, p.YieldMax)<<y.wins, p.YieldMax)
 	var stay time.Duration
-	if y.crowd.here {
+	if y.crowd.here || t.Crowds && t.Receivers >= crowdLeast && !y.crowd.none {
 		stay = y.leaveCrowd()
 	} else {
 		stay = y.wait(p, y.slot)
@@ -131,7 +133,8 @@ func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
 	case !y.placed || y.crowd.in:
 		y.slot = min(now-r.Sent, p.YieldMax)
 		others := max(r.Subscribers-1, 0)
-		y.crowd, y.ahead = crowd{}, others-int(p.Jitter(time.Duration(others+1)))
+		y.crowd = crowd{none: r.Subscribers >= crowdLeast}
+		y.ahead = others - int(p.Jitter(time.Duration(others+1)))
 	default:
 		return
 	}
@@ -164,7 +167,7 @@ func (y *Turns) Nobody() { y.ahead, y.wins, y.good, y.patience, y.crowd = 0, 0, 
 // wait returns how long to leave the lock to the processes ahead. All their slots together last YieldMax at most, unless patience or slotMin
 // makes them longer. In that case the process asks at a random instant after YieldMax, at most farMax later.
 func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
-	y.patience.early = y.ahead > y.attendance.mere
+	y.patience.early = y.ahead > y.absent()
 	if !y.patience.early {
 		return 0
 	}
@@ -182,6 +185,14 @@ func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 // Waits reports whether other processes have their turns now.
 func (y *Turns) Waits(now time.Duration) bool { return now < y.until && y.attendance.notified > 0 }
 
+// absent returns how many of those ahead are believed not to want the lock. The places of a crowd do not count mere listeners.
+func (y *Turns) absent() int {
+	if y.crowd.in {
+		return 0
+	}
+	return y.attendance.mere
+}
+
 // rank returns the number of processes that have a turn before this one.
 func (y *Turns) rank(now time.Duration) int {
 	if now >= y.fresh {
@@ -195,11 +206,11 @@ func (y *Turns) rank(now time.Duration) int {
 func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.crowd.ticket, y.crowd.yields = 0, false
 	y.gaps.taken(p, now, sent)
-	y.patience.won(y.attendance.mere > 0)
+	y.patience.won(y.absent() > 0)
 	if y.until == 0 {
 		return // the attempt waited for no slot: it was a TryAcquire's, or there were no slots yet
 	}
-	if y.rank(now) > y.attendance.mere {
+	if y.rank(now) > y.absent() {
 		y.wins, y.good = min(y.wins+1, winsMax), 0
 	} else if y.good++; y.good == goodMax {
 		y.wins, y.good = max(y.wins, 1)-1, 0

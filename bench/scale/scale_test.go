@@ -93,6 +93,22 @@ func TestRun_ACrowdWithASlowProcess(t *testing.T) {
 	assert.Greater(t, c.Share, 0.4)
 }
 
+// Subscribers that never want the lock hardly slow the others down. Up to 63 subscribers, processes find out about them by counting; beyond that, only
+// processes that want the lock have places.
+func TestRun_MereListeners(t *testing.T) {
+	for _, d := range []Demand{{Processes: 4, Listeners: 20}, {Processes: 4, Listeners: 60}, {Processes: 4, Listeners: 200}, {Processes: 20, Listeners: 60}} {
+		d.Names, d.Grants = 1, 1000
+		c := measure(t, d)
+		if d.Processes+d.Listeners < 64 {
+			assert.Greater(t, c.Pace, 0.3, "%+v", c)
+		} else {
+			assert.Greater(t, c.Pace, 0.55, "%+v", c)
+		}
+		assert.Less(t, c.Scripts, 5.0, "%+v", c)
+		assert.Greater(t, c.Share, 0.2, "%+v", c)
+	}
+}
+
 func TestRun_ManyNamesAreSeldomContended(t *testing.T) {
 	c := measure(t, Demand{Processes: 5, Names: 1000, Grants: 100})
 	assert.Less(t, c.Messages, 4.0)

@@ -23,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // Demand is the number of processes, and the locks that they want.
@@ -36,6 +37,8 @@ type Demand struct {
 	Patient  int           // number of processes that never give up, whatever Patience is
 	Leavers  int           // number of processes that stop wanting locks half a second after the beginning
 	Slow     int           // number of processes whose messages take three times as long
+
+	Listeners int // number of subscribers to the releases of each lock that never want it
 }
 
 // zipfS is the exponent of Zipf's law: of 10 000 names, the first is chosen about every seventh time.
@@ -68,6 +71,7 @@ func Run(t testing.TB, d Demand) Curve {
 		_ = pipe.Close()
 	}
 	w.server.Server().SetPreHook(w.count)
+	defer w.listen()()
 	var all sync.WaitGroup
 	for i := range d.Processes {
 		all.Go(func() { w.process(t, i) })
@@ -76,6 +80,29 @@ func Run(t testing.TB, d Demand) Curve {
 	time.Sleep(time.Minute) // for messages in flight, and for timers of go-redis
 	return w.curve()
 }
+
+// listen makes the mere listeners, and returns a function that ends them.
+func (w *world) listen() (over func()) {
+	var all []*miniredis.Subscriber
+	for range w.Listeners {
+		s := w.server.NewSubscriber()
+		for name := range w.Names {
+			s.Subscribe(scripts.LockChannel(nameOf(name)))
+		}
+		go func() {
+			for range s.Messages() {
+			}
+		}()
+		all = append(all, s)
+	}
+	return func() {
+		for _, s := range all {
+			s.Close()
+		}
+	}
+}
+
+func nameOf(name int) string { return fmt.Sprint("name", name) }
 
 type world struct {
 	Demand
@@ -191,7 +218,7 @@ const settle = time.Second
 // take does one acquire, section and release. It returns false if the world has ended.
 func (w *world) take(ctx context.Context, t testing.TB, rt *holdfast.Runtime, process, name int) bool {
 	wait := w.comes(name)
-	lease, err := w.acquire(ctx, process, rt.Lock(fmt.Sprint("name", name)))
+	lease, err := w.acquire(ctx, process, rt.Lock(nameOf(name)))
 	w.waited(wait, name)
 	if err != nil {
 		w.goes(name)
