@@ -204,3 +204,16 @@ func TestPromise_ReleaseWithEndedContext(t *testing.T) {
 		})
 	})
 }
+
+// A nil context is a mistake of the caller, who may recover from the panic. The lease is then still held, and can be released.
+func TestRelease_WithANilContext(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		lease := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
+		var none context.Context
+		assert.Panics(t, func() { _ = lease.Release(none) })
+		assert.True(t, lease.Valid())
+		locktest.Release(t, lease)
+		assert.False(t, p.Exists(t))
+	})
+}

@@ -184,11 +184,12 @@ const releaseGrace = 500 * time.Millisecond
 
 // Release ends a hold. It sends the request even if ctx has ended. From the end of ctx, it waits up to releaseGrace for the answer.
 func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
+	mine := lasts(ctx) // before the claim: a nil ctx panics here, and a claimed hold that is never sent would never end
 	r, err := e.claim(h)
 	if r == nil {
 		return err
 	}
-	if lasts(ctx) {
+	if mine {
 		r.Offer.Make()
 	}
 	h.Grant.Actor.Send(r)
