@@ -201,7 +201,7 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 // Options.Lease/3 (at least 1 s, at most 10 s, and at least half a second longer than one call may take), Close gives up the remaining
 // releases and returns an error that says so. It does so at most Options.Lease plus one second after the call, or after the time
 // above if that is longer. Permits of a Semaphore whose release was given up are reported by an Unconfirmed event. Calls of the client that
-// still hang end with its ReadTimeout.
+// still hang end with its ReadTimeout. If the client was closed before the runtime, Close cannot release anything, and its error says so.
 //
 // Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and for an actor that blocks the
 // delivery of its Lost message. It then returns an error that says so, with everything released.

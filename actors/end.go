@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/gateway"
@@ -124,7 +127,7 @@ func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
 func (e *Engine) shutDown() {
 	e.registry.enter(wait.Closing)
 	begun, forgotten := e.clock.Now(), e.forgetProcess()
-	unreleased := e.awaitReleases()
+	unreleased := cmp.Or(e.awaitReleases(), e.clientClosed())
 	await(forgotten, e.end.abort)
 	e.cancel()
 	late, timer := clock.After(e.clock, max(begun+e.policy.Lease+time.Second-e.clock.Now(), closeGrace)) // when Close stops waiting for calls
@@ -196,6 +199,14 @@ func (e *Engine) awaitReleases() (silent error) {
 	}
 	e.giveUp()
 	return e.why("")
+}
+
+// clientClosed returns an error if the latest call failed because the user had closed the client. Releases then fail at once, and are not repeated.
+func (e *Engine) clientClosed() error {
+	if err := e.causes.Last(); errors.Is(err, redis.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // await waits until done or late is closed. It returns true if done was closed, and false if late was.

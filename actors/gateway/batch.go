@@ -244,6 +244,7 @@ func (s *Sender) post(b *batch, i int, r rpc.Result) {
 		r.Err = b.node.Errors.ExplainWithHint(r.Err)
 	}
 	b.node.Errors.Remember(r.Err)
+	s.Errors.Remember(r.Err)
 	if b.claims[i].taken.CompareAndSwap(false, true) {
 		r.Last = true
 		b.calls[i].From.Send(b.calls[i].Answer(r))

@@ -107,7 +107,9 @@ func TestRun_AnswersDoNotWaitForAnotherMaster(t *testing.T) {
 		}
 		return "OK", nil
 	}).node(t)
-	s := NewSender(Config{Ctx: t.Context(), Clock: clock.NewSystem(), Nodes: elsewhere{node: there}, Recorder: &trace.Recorder{}})
+	s := NewSender(Config{
+		Ctx: t.Context(), Clock: clock.NewSystem(), Nodes: elsewhere{node: there}, Recorder: &trace.Recorder{}, Errors: &redisnode.Errors{},
+	})
 	b := &batch{node: here, leash: leash{ctx: t.Context()}, claims: make([]claim, 2), scratch: &scratch{}}
 	for _, key := range []string{"moving", "staying"} {
 		b.calls = append(b.calls, &rpc.Call{Call: scripts.Lock.Look(key, "g1"), From: answered})
@@ -146,7 +148,7 @@ func TestRun_CountsWhatFollowsARedirection(t *testing.T) {
 	var seen []trace.Exchanged
 	system := clock.NewSystem()
 	recorder := trace.New(system, &trace.Trace{Exchanged: func(x trace.Exchanged) { seen = append(seen, x) }}, nil)
-	s := NewSender(Config{Ctx: t.Context(), Clock: system, Nodes: elsewhere{node: there}, Recorder: recorder})
+	s := NewSender(Config{Ctx: t.Context(), Clock: system, Nodes: elsewhere{node: there}, Recorder: recorder, Errors: &redisnode.Errors{}})
 	answered := make(asker, 1)
 	s.run(&batch{
 		node: here, leash: leash{ctx: t.Context()}, claims: make([]claim, 1), scratch: &scratch{},

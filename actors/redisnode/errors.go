@@ -176,8 +176,16 @@ func (c *Errors) NotSent() error {
 
 // WithLast adds the error that Remember has kept, which says more about the cause.
 func (c *Errors) WithLast(err error) error {
-	if last := c.last.Load(); last != nil {
-		return fmt.Errorf("%w; before that: %w", err, *last)
+	if last := c.Last(); last != nil {
+		return fmt.Errorf("%w; before that: %w", err, last)
 	}
 	return err
+}
+
+// Last returns the error that Remember has kept; nil: the latest batch has reached Redis.
+func (c *Errors) Last() error {
+	if last := c.last.Load(); last != nil {
+		return *last
+	}
+	return nil
 }

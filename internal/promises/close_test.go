@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -218,4 +220,28 @@ func showCloseInTheMiddle(t *testing.T, p *locktest.Place) {
 			}
 		}
 	}
+}
+
+// The client was closed first, so Close cannot release anything. It says so, instead of leaving the lock without a word.
+func TestPromise_CloseAfterTheClient(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		var client redis.UniversalClient = locktest.Unasking(&redis.Options{Addr: p.Addr})
+		if p.Cluster != nil {
+			require.NoError(t, client.Close())
+			client = redis.NewClusterClient(&redis.ClusterOptions{
+				Addrs: p.Cluster.Addrs(), MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+			})
+		}
+		rt := locktest.NewRuntime(t, client, holdfast.Options{PubSub: p.PubSub})
+		lease := locktest.Acquire(t, p.Lock(rt))
+		require.NoError(t, client.Close())
+
+		err := rt.Close(t.Context())
+
+		require.ErrorIs(t, err, redis.ErrClosed)
+		assert.ErrorContains(t, err, "the Redis client was closed before the runtime")
+		assert.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
+		assert.True(t, p.Exists(t), "the lock expires with its lease")
+	})
 }
