@@ -160,5 +160,5 @@ func (d *driver) lost() error {
 	if d.lease.Valid() && (err != nil || slices.ContainsFunc(state.Holders, mine)) {
 		return nil
 	}
-	return cmp.Or(d.lease.Err(), holdfast.ErrLeaseLost)
+	return fmt.Errorf("lock %q of the migrations: %w", d.lock.Name(), cmp.Or(d.lease.Err(), holdfast.ErrLeaseLost))
 }
