@@ -35,6 +35,8 @@ func unreachable(by *redisnode.Errors, err error) finding {
 		f.Remedy = "CONFIG SET cluster-preferred-endpoint-type ip, or hostname, on every node"
 	case redisnode.IsReply(err):
 		f.What, f.Remedy = by.Name+" refuses to work", remedyFor(err)
+	case errors.Is(err, redis.ErrClosed):
+		f.Remedy = "close the client after the runtime"
 	case errors.As(err, &network) && network.Op == "dial":
 	case redisnode.IsTimeout(err), errors.Is(err, io.EOF):
 		f.What = by.Name + " does not answer"

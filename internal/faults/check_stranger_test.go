@@ -68,6 +68,15 @@ func TestFault_CheckTellsAStrangerWhatToDo(t *testing.T) {
 		var network *net.OpError
 		assert.ErrorAs(t, found, &network)
 	})
+	t.Run("client closed", func(t *testing.T) {
+		t.Parallel()
+		client := locktest.Unasking(&redis.Options{Addr: "127.0.0.1:1"})
+		require.NoError(t, client.Close())
+		found := checked(t, client, holdfast.Options{})
+		require.Len(t, found.Findings, 1)
+		assert.Equal(t, "close the client after the runtime", found.Findings[0].Remedy)
+		assert.ErrorIs(t, found, redis.ErrClosed)
+	})
 	t.Run("evicts", func(t *testing.T) {
 		t.Parallel()
 		found := checked(t, redistest.Start(t, "--maxmemory-policy", "allkeys-lru").Client(t), holdfast.Options{})
