@@ -65,7 +65,7 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 	setDefault(&e.options.Value, rt.id)
 	setDefault(&e.options.Lease, rt.engine.Lease())
 	if e.bad = e.lock.bad; e.bad == nil {
-		e.bad = lease.Check(e.options.Lease)
+		e.bad = lease.Check("lease", e.options.Lease)
 	}
 	return e
 }

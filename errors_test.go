@@ -315,6 +315,12 @@ func TestErrInvalid_NamesWhatIsWrongWithAnAcquire(t *testing.T) {
 			stranger.String():      {holdfast.WithOwner(stranger)},
 			"of another runtime":   {holdfast.WithOwner(stranger), holdfast.WithLease(time.Minute)},
 			"lease 1ns is not bet": {holdfast.WithWait(time.Second), holdfast.WithLease(1)},
+			"renewed lease 0s":     {holdfast.WithRenewedLease(0)},
+			"renewed lease 1ms":    {holdfast.WithRenewedLease(time.Millisecond)},
+			"at-most 0s":           {holdfast.WithAtMost(0)},
+			"at-most 1ms":          {holdfast.WithAtMost(time.Millisecond)},
+			"at-least 0s":          {holdfast.WithAtLeast(0)},
+			"at-least -1ns":        {holdfast.WithAtLeast(-1)},
 		} {
 			_, err := p.Lock(rt).Acquire(t.Context(), options...)
 			assert.ErrorIs(t, err, holdfast.ErrInvalid)

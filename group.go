@@ -112,7 +112,7 @@ func (g *group) release(ctx context.Context) error {
 }
 
 func (g *group) extend(ctx context.Context, d time.Duration) error {
-	err := lease.Check(d)
+	err := lease.Check("lease", d)
 	if err == nil {
 		err = g.Reason()
 	}

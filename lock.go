@@ -104,8 +104,14 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (wait.A
 		err = fmt.Errorf("%w: WithWait does not go with TryAcquire", ErrInvalid)
 	case o.wait && o.Wait <= 0:
 		err = fmt.Errorf("%w: wait %v is not positive", ErrInvalid, o.Wait)
-	case o.lease && o.Lease == 0, o.renewed && o.Renewed == 0, o.atMost && o.AtMost == 0, o.atLeast && o.AtLeast == 0:
-		err = lease.Check(0)
+	case o.lease && o.Lease == 0:
+		err = lease.Check("lease", 0)
+	case o.renewed && o.Renewed == 0:
+		err = lease.Check("renewed lease", 0)
+	case o.atMost && o.AtMost == 0:
+		err = lease.Check("at-most", 0)
+	case o.atLeast && o.AtLeast == 0:
+		err = lease.Check("at-least", 0)
 	default:
 		err = o.Check(l.address.Kind, l.rt.id)
 	}

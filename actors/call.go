@@ -264,7 +264,7 @@ func (e *Engine) StartAtLeast(h *lease.Hold, d time.Duration) (await func(ctx co
 
 func (e *Engine) startExtend(h *lease.Hold, d time.Duration, terms wait.Terms) (await func(ctx context.Context) error) {
 	a := h.Grant.Address
-	if err := cmp.Or(lease.Check(d), h.Reason()); err != nil {
+	if err := cmp.Or(lease.Check("lease", d), h.Reason()); err != nil {
 		return func(context.Context) error { return fmt.Errorf("holdfast: extend %q: %w", a.Name, err) }
 	}
 	r := e.requests.take(wait.Extend, a)

@@ -148,7 +148,7 @@ func (a API) resolve(q Asked) error {
 		q.Backoff = spec.Backoff
 		return err
 	case wait.Extend:
-		return lease.Check(q.Lease)
+		return lease.Check("lease", q.Lease)
 	}
 	return nil
 }

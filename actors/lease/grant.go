@@ -41,10 +41,10 @@ const (
 	Max = 24 * time.Hour
 )
 
-// Check checks a length that the user has given against the bounds.
-func Check(d time.Duration) error {
+// Check checks a time that the user has given against the bounds. what is its name in the error.
+func Check(what string, d time.Duration) error {
 	if d < Min || d > Max {
-		return fmt.Errorf("%w: lease %v is not between %v and %v", protocol.ErrInvalid, d, Min, Max)
+		return fmt.Errorf("%w: %s %v is not between %v and %v", protocol.ErrInvalid, what, d, Min, Max)
 	}
 	return nil
 }

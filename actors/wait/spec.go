@@ -35,9 +35,12 @@ func (t Terms) Own() bool { return t != Terms{} }
 
 // check returns what is wrong with the terms of an acquire.
 func (t Terms) check(kind *scripts.Kind) error {
-	for _, d := range []time.Duration{t.Lease, t.Renewed, t.AtMost, t.AtLeast} {
-		if d != 0 {
-			if err := lease.Check(d); err != nil {
+	for _, given := range []struct {
+		what string
+		d    time.Duration
+	}{{"lease", t.Lease}, {"renewed lease", t.Renewed}, {"at-most", t.AtMost}, {"at-least", t.AtLeast}} {
+		if given.d != 0 {
+			if err := lease.Check(given.what, given.d); err != nil {
 				return err
 			}
 		}
@@ -50,7 +53,7 @@ func (t Terms) check(kind *scripts.Kind) error {
 	case t.AtLeast != 0 && !kind.Bounds():
 		return fmt.Errorf("%w: a %s has no at-least", protocol.ErrInvalid, kind.Name)
 	case t.AtMost != 0 && t.AtLeast > t.AtMost, t.Lease != 0 && t.AtLeast > t.Lease:
-		return fmt.Errorf("%w: the lease is shorter than its at-least %v", protocol.ErrInvalid, t.AtLeast)
+		return fmt.Errorf("%w: the lease ends after %v, before its at-least %v has passed", protocol.ErrInvalid, cmp.Or(t.Lease, t.AtMost), t.AtLeast)
 	}
 	return nil
 }
