@@ -222,6 +222,17 @@ func TestExec_AtMost(t *testing.T) {
 	assertGone(t, group)
 }
 
+// A short --at-most shortens the time for which the command is stopped before the end of its lease. Otherwise the command would not start.
+func TestExec_ShortAtMost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	locktest.Await(t, "a command that starts in time", func() bool {
+		out, errs, code := ends(t, server.URL(), "exec", redistest.Name(t), "--at-most", "200ms", "--", "sh", "-c", "echo started; "+forever)
+		assert.Equal(t, 76, code, errs)
+		return out == "started\n"
+	})
+}
+
 // If the command ends soon after SIGTERM, holdfast ends, too. It does not wait for the rest of --grace.
 func TestExec_StoppedCommandEndsInItsGrace(t *testing.T) {
 	t.Parallel()

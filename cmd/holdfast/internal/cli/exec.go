@@ -84,8 +84,9 @@ The environment of COMMAND has HOLDFAST_NAME, the name of the lock; HOLDFAST_ID,
 type holding struct {
 	name    string
 	program []string
-	path    string // path of the program
-	lease   time.Duration
+	path    string        // path of the program
+	lease   time.Duration // of the lock
+	longest time.Duration // the lease of the command: that of the lock, or --at-most if that is less
 	grace   time.Duration
 }
 
@@ -106,15 +107,15 @@ func newHolding(in input, lease, grace, longest time.Duration) (*holding, error)
 	if h.lease == 0 {
 		h.lease = defaultLease
 	}
-	if longest == 0 {
-		longest = h.lease
+	if h.longest = h.lease; longest != 0 {
+		h.longest = min(h.lease, longest)
 	}
 	switch {
 	case grace < 0:
-		h.grace = min(defaultGrace, h.lease/3, longest/3)
+		h.grace = min(defaultGrace, h.longest/3)
 	case grace > h.lease/2:
 		return nil, fmt.Errorf("--grace must be at most half of the lease, %v: otherwise a renewal that is only late would stop the command", h.lease/2)
-	case grace >= longest:
+	case grace >= h.longest:
 		return nil, errors.New("--grace must be less than --at-most")
 	}
 	path, err := supervise.Find(in.program[0])
@@ -134,7 +135,7 @@ func (a *app) refuse(command string, err error) int {
 // under runs the command under a lease.
 func (h *holding) under(a *app, lease *holdfast.Lease, signals <-chan os.Signal) (supervise.Result, error) {
 	c := &supervise.Command{
-		Path: h.path, Args: h.program, Env: environment(h.name, lease), Lease: h.lease, Grace: h.grace, Signals: signals,
+		Path: h.path, Args: h.program, Env: environment(h.name, lease), Lease: h.longest, Grace: h.grace, Signals: signals,
 		Tell: func(told string) { a.say("%s", text.Message(told)) },
 	}
 	return c.Run(lease)
