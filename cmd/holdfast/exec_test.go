@@ -107,6 +107,16 @@ func TestExec_EveryKind(t *testing.T) {
 	}
 }
 
+// --wait also limits how long holdfast tries to set the number of permits.
+func TestExec_WaitLimitsPermits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Pause()
+	_, errs, code := ends(t, server.URL(), "exec", "--permits", "2", "--wait", "100ms", "encoder", "--", "true")
+	assert.Equal(t, 69, code)
+	assert.Contains(t, errs, "context deadline exceeded")
+}
+
 func TestExec_Taken(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -260,7 +260,7 @@ func (o *execFlags) acquire(
 	ctx context.Context, rt *holdfast.Runtime, name string, options []holdfast.AcquireOption,
 ) (*holdfast.Lease, error) {
 	if o.permits != 0 {
-		if _, err := rt.PermitSemaphore(name).TrySetPermits(ctx, o.permits); err != nil {
+		if err := o.setPermits(ctx, rt.PermitSemaphore(name)); err != nil {
 			return nil, err
 		}
 	}
@@ -269,6 +269,17 @@ func (o *execFlags) acquire(
 		return lock.TryAcquire(ctx, options...)
 	}
 	return lock.Acquire(ctx, options...)
+}
+
+// setPermits sets the number of permits, unless it was set before. It takes no longer than --wait allows.
+func (o *execFlags) setPermits(ctx context.Context, semaphore *holdfast.PermitSemaphore) error {
+	if o.wait > 0 {
+		limited, cancel := context.WithTimeout(ctx, o.wait)
+		defer cancel()
+		ctx = limited
+	}
+	_, err := semaphore.TrySetPermits(ctx, o.permits)
+	return err
 }
 
 func lockOf(rt *holdfast.Runtime, kind holdfast.Kind, name string) acquirer {
