@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -20,6 +21,26 @@ type lister struct {
 	free    []*object           // contended fair locks that nobody holds
 	yield   func(Entry, error) bool
 	stopped bool // the caller has seen enough
+}
+
+// probes are keys in slots far apart, so that a server of a cluster with several masters lacks some of them.
+var probes = strings.Split("0123456789abcdef", "")
+
+// refusePart returns an error if the client is for a single server of a cluster that has several masters. The list would show the keys of that
+// server as if they were all.
+func (l *lister) refusePart(ctx context.Context) error {
+	if _, clustered := l.client.(*redis.ClusterClient); clustered {
+		return nil
+	}
+	err := l.send(ctx, func(p redis.Pipeliner) {
+		for _, key := range probes {
+			p.Type(ctx, key)
+		}
+	}, isKeyDenied)
+	if redis.HasErrorPrefix(err, "MOVED") {
+		return fmt.Errorf("the server has only a part of a cluster's keys, use a client for the cluster: %w", err)
+	}
+	return err
 }
 
 func (l *lister) scan(ctx context.Context) error {

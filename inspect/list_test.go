@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -12,7 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// probes is how many keys a list asks for to find out whether the server is a part of a cluster.
+const probes = 16
 
 func list(t *testing.T, client redis.UniversalClient, o inspect.ListOptions) (entries []inspect.Entry) {
 	t.Helper()
@@ -169,7 +174,7 @@ func TestList_EveryCallIsShort(t *testing.T) {
 	stats := p.Server.CommandStats(t, "scan", "type", "hscan", "hgetall", "keys", "eval", "evalsha", "get")
 	calls := int64(locks + others)
 	assert.GreaterOrEqual(t, stats["scan"], calls/200/2)
-	assert.Equal(t, calls, stats["type"])
+	assert.Equal(t, calls+probes, stats["type"])
 	assert.Equal(t, int64(locks), stats["hscan"], "hashes that are no locks are not read")
 	for _, long := range []string{"hgetall", "keys", "eval", "evalsha", "get"} {
 		assert.Zero(t, stats[long], long)
@@ -210,5 +215,22 @@ func TestList_ContendedDoesNotScan(t *testing.T) {
 	assert.Equal(t, []string{p.Name}, names(list(t, p.Redis, inspect.ListOptions{Contended: true})))
 	after := p.Server.CommandStats(t, count...)
 	assert.Equal(t, before["scan"], after["scan"])
-	assert.LessOrEqual(t, after["type"]-before["type"], int64(2))
+	assert.LessOrEqual(t, after["type"]-before["type"], int64(2+probes))
+}
+
+// A client for one of several masters would show the locks of that master as if they were all.
+func TestList_OneMasterOfACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0, time.Minute)
+	for _, master := range cluster.Masters {
+		for _, contended := range []bool{false, true} {
+			var listed []error
+			for _, err := range inspect.List(t.Context(), master.Client(t), inspect.ListOptions{Contended: contended}) {
+				listed = append(listed, err)
+			}
+			if assert.Len(t, listed, 1) {
+				assert.ErrorContains(t, listed[0], "part of a cluster's keys")
+			}
+		}
+	}
 }
