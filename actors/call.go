@@ -28,14 +28,13 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 		r.Offer.Make()
 	}
 	e.registry.request(r)
-	if s.Wait <= 0 {
-		e.sendLeft(r, 0)
-		return e.await(ctx, r, true)
+	if s.Wait > 0 {
+		timer := e.endAfter(s.Wait, r)
+		defer timer.Stop()
 	}
-	timer := e.endAfter(s.Wait, r)
-	defer timer.Stop()
-	e.sendLeft(r, 0)
-	return e.await(ctx, r, false) // no recycling: the timer may still cancel the request
+	e.sendLeft(r)
+	_, err = e.await(ctx, r, 0, s.Wait <= 0) // with a timer no recycling: the timer may still cancel the request
+	return err
 }
 
 // sendMost is the longest time that a goroutine spends in go-redis when it sends a call itself: see gateway.Run.
@@ -50,9 +49,8 @@ func lasts(ctx context.Context) bool {
 }
 
 // sendLeft sends the call that the actor of the lock has left to this goroutine, if there is one. A hook of the client may end the goroutine
-// (runtime.Goexit, as t.FailNow does). Then nobody waits for the answer to the request, so the request is abandoned. number is how many permits it
-// takes.
-func (e *Engine) sendLeft(r *wait.Request, number int64) {
+// (runtime.Goexit, as t.FailNow does). Then nobody waits for the answer to the request, so the request is abandoned.
+func (e *Engine) sendLeft(r *wait.Request) {
 	call := r.Offer.Collect()
 	if call == nil {
 		return
@@ -60,7 +58,7 @@ func (e *Engine) sendLeft(r *wait.Request, number int64) {
 	returned := false
 	defer func() {
 		if !returned {
-			go e.abandon(r, number)
+			go e.abandon(r)
 		}
 	}()
 	e.registry.shardOf(r.Address.Raw).lane.outlet(call).Run(call)
@@ -68,7 +66,7 @@ func (e *Engine) sendLeft(r *wait.Request, number int64) {
 }
 
 // abandon cancels a request whose requester is gone. If it was granted, the grant is given back.
-func (e *Engine) abandon(r *wait.Request, number int64) {
+func (e *Engine) abandon(r *wait.Request) {
 	e.Cancel(r, protocol.ErrNotAcquired)
 	<-r.Answered
 	switch {
@@ -76,7 +74,7 @@ func (e *Engine) abandon(r *wait.Request, number int64) {
 	case r.Do == wait.Acquire:
 		e.ReleaseAsync(r.Hold)
 	case acquires(r):
-		_, _ = e.Count(context.Background(), r.Address, r.Address.Kind.Counting.Give, number, false)
+		_, _ = e.Count(context.Background(), r.Address, r.Address.Kind.Counting.Give, r.Number, false)
 	}
 }
 
@@ -84,8 +82,6 @@ func (e *Engine) abandon(r *wait.Request, number int64) {
 func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) (*wait.Request, error) {
 	r := e.requests.take(wait.Acquire, a)
 	r.Owner, r.Terms, r.Try, r.Hold, r.Backoff = s.Owner, s.Terms, s.Try, hold, s.Backoff
-	_, r.Bounded = ctx.Deadline()
-	r.Bounded = r.Bounded || s.Wait > 0
 	e.asks(ctx, r)
 	if e.closing.Load() {
 		r.Err = r.Because(protocol.ErrClosed)
@@ -106,39 +102,33 @@ func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 	return e.clock.AfterFunc(d, func() { e.Cancel(r, protocol.ErrNotAcquired) })
 }
 
-// await waits for the answer to a sent request. If ctx ends, the actor of the lock decides the outcome, because it may have granted the
-// request already.
+// await waits for the answer to a sent request. Every sent request is answered, even while the engine ends: no actor stops before it has answered.
+// If ctx ends, the request is cancelled after grace. The actor of the lock decides the outcome, because it may have granted the request already.
 //
 // recycle says that nothing but ctx can cancel the request. If the answer comes before ctx ends, nothing refers to the request any more, so it is
 // returned to the pool.
-func (e *Engine) await(ctx context.Context, r *wait.Request, recycle bool) error {
-	if !answered(ctx, r) {
-		e.Cancel(r, ctx.Err())
-		<-r.Answered
-		return r.Err
+func (e *Engine) await(ctx context.Context, r *wait.Request, grace time.Duration, recycle bool) (number int64, err error) {
+	select {
+	case <-r.Answered:
+	case <-ctx.Done():
+		select {
+		case <-r.Answered: // the answer counts, although ctx has ended as well
+		default:
+			recycle = false
+			if grace == 0 {
+				e.Cancel(r, ctx.Err())
+			} else {
+				timer := e.clock.AfterFunc(grace, func() { e.Cancel(r, ctx.Err()) })
+				defer timer.Stop()
+			}
+			<-r.Answered
+		}
 	}
-	err := r.Err
+	number, err = r.Number, r.Err
 	if recycle {
 		e.requests.put(r)
 	}
-	return err
-}
-
-// answered waits for the answer to a request. Every sent request is answered, even while the engine ends: no actor stops before it has
-// answered. answered returns false if ctx ended first. If ctx has ended and the answer is there as well, the answer counts; a single select
-// would choose at random.
-func answered(ctx context.Context, r *wait.Request) bool {
-	select {
-	case <-r.Answered:
-		return true
-	case <-ctx.Done():
-	}
-	select {
-	case <-r.Answered:
-		return true
-	default:
-		return false
-	}
+	return number, err
 }
 
 // answer delivers the answer to a request. After that, the request belongs to its requester, and the actor of the lock must not touch it.
@@ -193,8 +183,9 @@ func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 		r.Offer.Make()
 	}
 	h.Grant.Actor.Send(r)
-	e.sendLeft(r, 0)
-	return e.awaitRelease(ctx, r)
+	e.sendLeft(r)
+	_, err = e.await(ctx, r, releaseGrace, true)
+	return err
 }
 
 // StartRelease starts a Release and does not block. The returned function waits for the answer.
@@ -204,20 +195,10 @@ func (e *Engine) StartRelease(h *lease.Hold) (await func(ctx context.Context) er
 		return func(context.Context) error { return err }
 	}
 	h.Grant.Actor.Send(r)
-	return func(ctx context.Context) error { return e.awaitRelease(ctx, r) }
-}
-
-// awaitRelease waits for the answer to a release.
-func (e *Engine) awaitRelease(ctx context.Context, r *wait.Request) error {
-	if !answered(ctx, r) {
-		timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
-		defer timer.Stop()
-		<-r.Answered
-		return r.Err
+	return func(ctx context.Context) error {
+		_, err := e.await(ctx, r, releaseGrace, true)
+		return err
 	}
-	err := r.Err
-	e.requests.put(r)
-	return err
 }
 
 // ReleaseAsync ends a hold without waiting for the answer.
@@ -270,7 +251,10 @@ func (e *Engine) startExtend(h *lease.Hold, d time.Duration, terms wait.Terms) (
 	r := e.requests.take(wait.Extend, a)
 	r.Hold, r.Terms = h, terms
 	e.registry.request(r)
-	return func(ctx context.Context) error { return e.await(ctx, r, true) }
+	return func(ctx context.Context) error {
+		_, err := e.await(ctx, r, 0, true)
+		return err
+	}
 }
 
 // Between is called between two steps of an operation that consists of several, such as the members of a multi lock. Only a simulation needs it,
@@ -291,7 +275,7 @@ func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State,
 		return protocol.State{}, err
 	}
 	e.registry.request(r)
-	if err = e.await(ctx, r, false); err != nil {
+	if _, err = e.await(ctx, r, 0, false); err != nil {
 		return protocol.State{}, err
 	}
 	return *r.State, nil
@@ -307,7 +291,7 @@ func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, erro
 		r.Deadline = e.clock.Now() + time.Until(deadline)
 	}
 	e.registry.request(r)
-	err = e.await(ctx, r, false)
+	_, err = e.await(ctx, r, 0, false)
 	return r.Held, err
 }
 

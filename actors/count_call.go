@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
@@ -31,20 +32,12 @@ func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountO
 		r.Offer.Make()
 	}
 	e.registry.request(r)
-	e.sendLeft(r, number)
-	if answered(ctx, r) {
-		number, err := r.Number, r.Err
-		e.requests.put(r)
-		return number, err
-	}
+	e.sendLeft(r)
+	grace := time.Duration(0)
 	if op.Way == scripts.Give {
-		timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
-		defer timer.Stop()
-	} else {
-		e.Cancel(r, ctx.Err())
+		grace = releaseGrace
 	}
-	<-r.Answered
-	return r.Number, r.Err
+	return e.await(ctx, r, grace, true)
 }
 
 // mayCount returns an error if an operation must not be sent. An ended context does not stop an operation that gives something back.

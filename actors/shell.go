@@ -92,7 +92,15 @@ func (a *shell) handle(c actor.Context, message any) {
 	case lease.CountRequesters:
 		a.countRequesters(c)
 	case *rpc.Result:
-		a.onResult(c, m)
+		call, last := m.Call.Tag.(wait.Call), m.Last
+		result, told := call.Answered(m)
+		if told != nil {
+			a.engine.registry.tellOthers(&a.member.address, told)
+		}
+		a.step(c, result)
+		if last {
+			call.Recycle()
+		}
 	case heldQuery:
 		m.answer <- a.held()
 	case *wait.Request:
@@ -120,18 +128,6 @@ func (a *shell) onClose(c actor.Context, m wait.Close) {
 		a.engine.cutOff(a.member.address.Name)
 	}
 	a.step(c, m)
-}
-
-func (a *shell) onResult(c actor.Context, m *rpc.Result) {
-	call, last := m.Call.Tag.(wait.Call), m.Last
-	message, told := call.Answered(m)
-	if told != nil {
-		a.engine.registry.tellOthers(&a.member.address, told)
-	}
-	a.step(c, message)
-	if last {
-		call.Recycle()
-	}
 }
 
 func (a *shell) step(c actor.Context, message any) {

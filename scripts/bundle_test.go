@@ -33,7 +33,7 @@ func TestBundle_DoesWhatItsCallsDo(t *testing.T) {
 					names = append(names, state)
 					for _, raw := range []string{b.name + ":alone:" + state, b.name + ":together:" + state} {
 						require.NoError(b, prepare(b, raw))
-						c := op(site, raw, scripts.Terms{Grant: us + ":1", Lease: time.Minute, WantHolder: true})
+						c := op(site, raw, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
 						if c.Bounded() {
 							c.SetNotAfter(map[bool]int64{true: 1, false: 1 << 50}[state == "late"])
 						}

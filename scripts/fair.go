@@ -48,9 +48,9 @@ func acquireFair(s *Site, raw string, t Terms) Call {
 	case t.Standing:
 		place = "kept"
 	}
-	c := newCall(s.of(fairAcquire), 4, 8, 2)
+	c := newCall(s.of(fairAcquire), 4, 7, 2)
 	c.Command = append(c.Command, raw, QueueKey(raw), timeoutKey(raw), waitingKey(raw),
-		t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), place, s.FairWait.Milliseconds(), s.Runtime, s.Lease.Milliseconds())
+		t.Grant, t.Lease.Milliseconds(), nil, place, s.FairWait.Milliseconds(), s.Runtime, s.Lease.Milliseconds())
 	return c
 }
 

@@ -41,7 +41,7 @@ var FencedLock = &Kind{
 
 func acquireFenced(s *Site, raw string, t Terms) Call {
 	c := newCallIn(t.Room, s.of(fencedAcquire), 2, 6, 2)
-	c.Command = append(c.Command, raw, TokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, t.report(), s.Tokens)
+	c.Command = append(c.Command, raw, TokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, t.Channel, s.Tokens)
 	return c.withFloor()
 }
 

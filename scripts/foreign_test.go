@@ -229,7 +229,7 @@ func TestForeign_RedissonsLocksAreNone(t *testing.T) {
 			raw := fmt.Sprint(b.name, i)
 			require.NoError(b, b.HSet(b.Context(), raw, c.fields...).Err())
 			if c.kind != scripts.ReadLock {
-				reply, err := b.run(c.kind.Acquire(site, raw, scripts.Terms{Grant: holder(50), Lease: time.Minute, WantHolder: true, Try: true}))
+				reply, err := b.run(c.kind.Acquire(site, raw, scripts.Terms{Grant: holder(50), Lease: time.Minute, Try: true}))
 				require.NoError(b, err, c.fields)
 				acquired, err := scripts.ReadAcquired(reply, holder(50))
 				require.NoError(b, err)

@@ -107,7 +107,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 	}
 	first, second, third := k.GrantID(newID()), k.GrantID(newID()), k.GrantID(newID())
 	terms := func(grant string) Terms {
-		return Terms{Grant: grant, Lease: checkLease, WantHolder: true, Channel: LockChannel(raw)}
+		return Terms{Grant: grant, Lease: checkLease, Channel: LockChannel(raw)}
 	}
 	calls := []Call{
 		k.Acquire(s, raw, terms(first)),
@@ -152,21 +152,20 @@ func (s *Site) of(script *Script) *Script {
 
 // Terms are the parameters of a call.
 type Terms struct {
-	Grant      string        // owner field of the grant that the call is about
-	From       string        // of a pass: the grant that ends
-	TurnEnds   bool          // of a pass: the turn ends, so other processes go first
-	Idlers     int           // of a pass that ends a turn: number of subscribers that do not want the lock
-	Lease      time.Duration // of acquire and pass
-	Alone      string        // of an acquire: the grant with which the same owner already holds the write lock
-	WantHolder bool          // of an acquire: name a holder if the lock is busy
-	Channel    string        // of an acquire of a plain or fenced lock: name a holder, count the subscribers of this channel, and find the place in its crowd
-	Try        bool          // of an acquire: do not wait in Redis' queue
-	Standing   bool          // of an acquire: the grant should already be in the queue
-	Heir       string        // of a release: this runtime's first waiter, which gets the lock at once if it is next
-	HeirLease  time.Duration // the heir's lease
-	Keep       time.Duration // of a release: how long the lock stays taken after it
-	Room       *Room         // memory for the command; nil: it is allocated
-	Arguments  *Arguments    // the lock's arguments from earlier calls; nil: they are not kept
+	Grant     string        // owner field of the grant that the call is about
+	From      string        // of a pass: the grant that ends
+	TurnEnds  bool          // of a pass: the turn ends, so other processes go first
+	Idlers    int           // of a pass that ends a turn: number of subscribers that do not want the lock
+	Lease     time.Duration // of acquire and pass
+	Alone     string        // of an acquire: the grant with which the same owner already holds the write lock
+	Channel   string        // of an acquire of a plain or fenced lock: name a holder, count the subscribers of this channel, and find the place in its crowd
+	Try       bool          // of an acquire: do not wait in Redis' queue
+	Standing  bool          // of an acquire: the grant should already be in the queue
+	Heir      string        // of a release: this runtime's first waiter, which gets the lock at once if it is next
+	HeirLease time.Duration // the heir's lease
+	Keep      time.Duration // of a release: how long the lock stays taken after it
+	Room      *Room         // memory for the command; nil: it is allocated
+	Arguments *Arguments    // the lock's arguments from earlier calls; nil: they are not kept
 }
 
 var kinds = map[protocol.Kind]*Kind{}

@@ -75,26 +75,8 @@ func (a *Arguments) of(raw string) (key, channel any) {
 func acquireLock(s *Site, raw string, t Terms) Call {
 	c := newCallIn(t.Room, s.of(lockAcquire), 1, 4, 2)
 	key, _ := t.Arguments.of(raw)
-	c.Command = append(c.Command, key, t.Grant, t.Lease.Milliseconds(), nil, t.report())
+	c.Command = append(c.Command, key, t.Grant, t.Lease.Milliseconds(), nil, t.Channel)
 	return c
-}
-
-// report returns an acquire's script argument "report".
-func (t *Terms) report() any {
-	switch {
-	case t.Channel != "":
-		return t.Channel
-	case t.WantHolder:
-		return 1
-	}
-	return 0
-}
-
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func releaseLock(s *Site, raw string, t Terms) Call {
@@ -201,8 +183,6 @@ func ReadAcquired(reply any, grant string) (Acquired, error) {
 		case notSet:
 			return Acquired{NotSet: true, TTL: -time.Millisecond}, nil
 		}
-	case int64:
-		return Acquired{TTL: time.Duration(v) * time.Millisecond}, nil
 	case []any:
 		if tokens, ok := readTokens(v, grant); ok {
 			return Acquired{Granted: true, Tokens: tokens}, nil

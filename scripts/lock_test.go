@@ -72,7 +72,7 @@ func (b bed) send(call scripts.Call) (any, error) {
 
 func (b bed) acquire(grant string, lease time.Duration) scripts.Acquired {
 	b.Helper()
-	reply, err := b.run(scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: grant, Lease: lease, WantHolder: true}))
+	reply, err := b.run(scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: grant, Lease: lease}))
 	require.NoError(b, err)
 	acquired, err := scripts.ReadAcquired(reply, grant)
 	require.NoError(b, err)

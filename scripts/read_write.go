@@ -70,8 +70,8 @@ var WriteLock = &Kind{
 }
 
 func acquireRead(s *Site, raw string, t Terms) Call {
-	c := newCall(s.of(readAcquire), 2, 5, 2)
-	c.Command = append(c.Command, raw, readTimeoutKey(raw, t.Grant), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), t.Alone)
+	c := newCall(s.of(readAcquire), 2, 4, 2)
+	c.Command = append(c.Command, raw, readTimeoutKey(raw, t.Grant), t.Grant, t.Lease.Milliseconds(), nil, t.Alone)
 	return c
 }
 
@@ -96,8 +96,8 @@ func renewReads(_ *Site, raws, grants []string, lease time.Duration) Call {
 func forceReleaseRead(s *Site, raw string) Call { return forceReleaseReadWrite(s, raw, "read", "0") }
 
 func acquireWrite(s *Site, raw string, t Terms) Call {
-	c := newCall(s.of(writeAcquire), 1, 4, 2)
-	c.Command = append(c.Command, raw, t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder))
+	c := newCall(s.of(writeAcquire), 1, 3, 2)
+	c.Command = append(c.Command, raw, t.Grant, t.Lease.Milliseconds(), nil)
 	return c
 }
 

@@ -16,7 +16,6 @@ import (
 // take tries to acquire a lock of some kind.
 func (b bed) take(kind *scripts.Kind, terms scripts.Terms) scripts.Acquired {
 	b.Helper()
-	terms.WantHolder = true
 	reply, err := b.run(kind.Acquire(site, b.name, terms))
 	require.NoError(b, err)
 	acquired, err := scripts.ReadAcquired(reply, terms.Grant)

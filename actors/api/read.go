@@ -107,7 +107,7 @@ func parse(message any) Asked {
 		}
 	case protocol.Acquire:
 		q := &wait.Request{
-			Do: wait.Acquire, ID: m.ID, Owner: m.Owner, Terms: wait.Terms{Lease: m.Lease}, Try: m.Try, Backoff: m.Backoff, Bounded: m.Wait > 0, Hold: &lease.Hold{},
+			Do: wait.Acquire, ID: m.ID, Owner: m.Owner, Terms: wait.Terms{Lease: m.Lease}, Try: m.Try, Backoff: m.Backoff, Hold: &lease.Hold{},
 		}
 		return Asked{q, m.Wait, m.Kind, m.Lock}
 	case protocol.Cancel:

@@ -57,7 +57,6 @@ func TestRead_MakesARequest(t *testing.T) {
 		assert.Equal(t, uint64(7), q.ID)
 		assert.Equal(t, "orders", q.Address.Name)
 		assert.Equal(t, time.Second, q.Wait)
-		assert.True(t, q.Bounded)
 		assert.Equal(t, lease.Ref(d.sender), q.Requester)
 	}
 }

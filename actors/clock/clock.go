@@ -42,7 +42,12 @@ func startSystem(suspended func() time.Duration) System {
 // Now is the time since the start.
 func (c System) Now() time.Duration {
 	awake := time.Since(c.start)
-	return awake + c.sleep.until(awake)
+	g := c.sleep
+	if g.suspended != nil && int64(awake)-g.asked.Load() >= int64(askEvery) {
+		g.ask()
+		g.asked.Store(int64(awake)) // stored only now that slept is up to date, because other goroutines then rely on slept
+	}
+	return awake + time.Duration(g.slept.Load())
 }
 
 // AfterFunc is time.AfterFunc.
@@ -84,15 +89,6 @@ func newSleepGauge(suspended func() time.Duration) *sleepGauge {
 		}
 	}
 	return g
-}
-
-// until returns the time for which the machine has been suspended so far. awake is the time for which it has been awake.
-func (g *sleepGauge) until(awake time.Duration) time.Duration {
-	if g.suspended != nil && int64(awake)-g.asked.Load() >= int64(askEvery) {
-		g.ask()
-		g.asked.Store(int64(awake)) // stored only now that slept is up to date, because other goroutines then rely on slept
-	}
-	return time.Duration(g.slept.Load())
 }
 
 // ask asks the kernel how long the machine has been suspended. It stores the answer only if that is at least sleptLeast more than the stored one,

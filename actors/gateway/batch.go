@@ -30,7 +30,11 @@ func (s *Sender) run(b *batch) {
 			return
 		}
 	}
-	open := b.begin(len(b.calls))
+	b.replies, b.open = slices.Grow(b.replies[:0], len(b.calls))[:len(b.calls)], b.open[:0]
+	for i := range b.calls {
+		b.open = append(b.open, i)
+	}
+	open := b.open
 	defer b.clear()
 	for tries := 0; len(open) > 0 && tries < 3; tries++ {
 		s.exchange(b, open)
@@ -93,7 +97,7 @@ func (s *Sender) exchange(b *batch, open []int) {
 		}
 	}
 	b.unpack(b.node, parcels, unacked)
-	if slices.ContainsFunc(parcels, demoted) {
+	if !b.node.Alone && slices.ContainsFunc(parcels, demoted) {
 		s.Nodes.Suspect()
 	}
 }
@@ -223,7 +227,9 @@ func (s *Sender) postExcept(b *batch, open []int) []int {
 		if r.err == nil && r.value == nil {
 			r.err = b.node.Errors.NoAnswer() // a nil reply is redis.Nil; here there is no reply at all
 		}
+		class := scripts.Done
 		if r.err != nil {
+			class = scripts.Classify(r.err)
 			if redisnode.IsNoScript(r.err) || errors.Is(r.err, errApart) {
 				again = append(again, i)
 				continue
@@ -232,18 +238,17 @@ func (s *Sender) postExcept(b *batch, open []int) []int {
 				r.node.Clock.Correct(ms, s.Clock.Now())
 			}
 		}
-		s.post(b, i, rpc.Result{Class: scripts.Classify(r.err), Reply: r.value, Err: r.err, Sent: b.sent, Unacked: r.unacked})
+		s.post(b, i, rpc.Result{Class: class, Reply: r.value, Err: r.err, Sent: b.sent, Unacked: r.unacked})
 	}
 	return again
 }
 
 // post answers one call, unless the gateway has given it up.
 func (s *Sender) post(b *batch, i int, r rpc.Result) {
-	b.reached = b.reached || scripts.Reached(r.Err)
 	if r.Err != nil {
 		r.Err = b.node.Errors.ExplainWithHint(r.Err)
 	}
-	b.node.Errors.Remember(r.Err)
+	b.reached = b.node.Errors.Remember(r.Err) || b.reached
 	s.Errors.Remember(r.Err)
 	if b.claims[i].taken.CompareAndSwap(false, true) {
 		r.Last = true

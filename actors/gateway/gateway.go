@@ -129,9 +129,8 @@ func (g *gateway) Submit(call *rpc.Call) { g.deliver(g.take(call, false)) }
 func (g *gateway) take(call *rpc.Call, run bool) []message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waiting.push(call)
-	if run {
-		g.letCallerRun()
+	if !run || !g.letCallerRun(call) {
+		g.waiting.push(call)
 	}
 	return g.advance()
 }
@@ -217,12 +216,17 @@ func (g *gateway) advance() []message {
 	return messages
 }
 
-// next takes a batch from the line, for an idle worker or for a caller; nil: nothing may be sent now.
+// next takes a batch from the line, for an idle worker; nil: nothing may be sent now.
 func (g *gateway) next(now time.Duration) *batch {
 	calls := g.waiting.pop(g.room(now), now, g.outage.heard)
 	if len(calls) == 0 {
 		return nil
 	}
+	return g.batchOf(calls, now)
+}
+
+// batchOf makes a batch of calls that are sent now.
+func (g *gateway) batchOf(calls []*rpc.Call, now time.Duration) *batch {
 	b := &batch{node: g.node, acked: g.options.ForReplicas, calls: calls, claims: make([]claim, len(calls)), begun: now, due: clock.Never}
 	if n := len(g.unused); n > 0 {
 		b.leash, g.unused = g.unused[n-1], g.unused[:n-1]

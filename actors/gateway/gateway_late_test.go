@@ -120,7 +120,7 @@ func TestGateway_ProbesWhileRedisIsSilent(t *testing.T) {
 		g.end(probe, false, true)
 	}
 	g.clock.now += time.Second
-	probe, waiting := g.next(), g.waiting.rest.waiting[0]
+	probe, waiting := g.next(), g.waiting.rest[0]
 	g.end(probe, true, false)
 	g.outage.pausedUntil = 0
 	b = g.next()

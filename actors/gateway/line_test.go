@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
@@ -69,26 +67,4 @@ func TestLine_SweepsSeldom(t *testing.T) {
 	}
 	assert.Empty(t, l.sweep(time.Second, 0))
 	assert.GreaterOrEqual(t, l.sweepAt, time.Second+many*sweepCost)
-}
-
-// A file is first in, first out, and an empty one keeps little memory, however the two ends move.
-func TestFile_AgainstASlice(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	var f file
-	var model []*rpc.Call
-	for n := range 50_000 {
-		if random.IntN(100) < 50+10*(n/10_000%2) {
-			call := &rpc.Call{}
-			f.push(call)
-			model = append(model, call)
-		} else if few := min(random.IntN(4), len(model)); few > 0 {
-			require.Equal(t, model[:few], f.pop(nil, few, 0, 0))
-			model = model[few:]
-		}
-		require.Len(t, f.waiting, len(model))
-		require.LessOrEqual(t, cap(f.waiting), cap(f.room))
-	}
-	assert.Len(t, f.pop(nil, len(model), 0, 0), len(model))
-	assert.LessOrEqual(t, cap(f.room), roomMax)
 }

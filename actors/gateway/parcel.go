@@ -44,16 +44,6 @@ type scratch struct {
 	commands []redis.Cmder   // the commands of the present pipeline
 }
 
-// begin makes room for the replies to n calls, which are all open.
-func (w *scratch) begin(n int) (open []int) {
-	w.replies = slices.Grow(w.replies[:0], n)[:n]
-	w.open = w.open[:0]
-	for i := range n {
-		w.open = append(w.open, i)
-	}
-	return w.open
-}
-
 // clear drops the references to the batch's data.
 func (w *scratch) clear() {
 	clear(w.replies)
@@ -101,11 +91,6 @@ func (b *batch) pack(open []int) []parcel {
 		}
 	}
 	b.parcels, b.groups = parcels, groups
-	return b.address(parcels)
-}
-
-// address makes the parcels' commands.
-func (b *batch) address(parcels []parcel) []parcel {
 	all := make([]redis.Cmd, len(parcels)) // one allocation for all commands instead of one for each
 	for k := range parcels {
 		p := &parcels[k]

@@ -19,17 +19,14 @@ const heardWithin = time.Second
 // Run takes a call of a goroutine that waits for the result.
 func (g *gateway) Run(call *rpc.Call) { g.deliver(g.take(call, true)) }
 
-// letCallerRun makes a batch of the newest call, for the goroutine that has submitted it, if no other call waits and Redis serves.
-func (g *gateway) letCallerRun() {
-	now := g.sender.Clock.Now()
-	serves := g.outage.vain == 0 && g.outage.heard > 0 && now-g.outage.heard < heardWithin
-	if g.free == 0 || g.waiting.len() > 1 || !serves || g.node.Hasty == nil || g.options.ForReplicas {
-		return
+// letCallerRun makes a batch of a call, for the goroutine that submits it, if no other call waits and Redis serves. Such a call never stands in line.
+func (g *gateway) letCallerRun(call *rpc.Call) bool {
+	now, o := g.sender.Clock.Now(), &g.outage
+	serves := o.vain == 0 && now >= o.pausedUntil && o.heard > 0 && now-o.heard < heardWithin
+	if g.free == 0 || g.waiting.len() > 0 || !serves || g.node.Hasty == nil || g.options.ForReplicas || !call.Leave(now, o.heard) {
+		return false
 	}
-	b := g.next(now)
-	if b == nil {
-		return
-	}
+	b := g.batchOf([]*rpc.Call{call}, now)
 	b.hasty, b.due = true, min(b.due, now+redisnode.Silence)
 	b.claims[0].deadline = b.due
 	b.scratch, g.spare = g.spare, nil
@@ -38,6 +35,7 @@ func (g *gateway) letCallerRun() {
 	}
 	g.group.Add(1)
 	g.outgoing = append(g.outgoing, message{caller{g}, b})
+	return true
 }
 
 // caller sends a batch on the goroutine that delivers the messages.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"weak"
 )
 
@@ -14,7 +15,8 @@ type Ending struct {
 	done  signal
 	onEnd map[*func(error)]*audience // by function; a nil value: Awaited ignores the function
 	err   error
-	why   string // a detail for Reason
+	over  atomic.Bool // err is set; readable without mu
+	why   string      // a detail for Reason
 }
 
 // audience is the context that a function in onEnd ends, so that Awaited can find out whether the user still has it.
@@ -149,6 +151,7 @@ func (e *Ending) End(err error, why string) bool {
 		return false
 	}
 	e.err, e.why = err, why
+	e.over.Store(true)
 	onEnd := e.onEnd
 	e.onEnd = nil
 	if done := e.done.channel(); done != nil {

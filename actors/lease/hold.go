@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/protocol"
@@ -22,23 +21,15 @@ type Hold struct {
 	Requester Ref // the actor that asked by message; nil: a goroutine has asked
 	Place     int // where the machine has listed the hold; only the machine uses it
 
-	state atomic.Uint32
-
 	Ending
 }
-
-const (
-	holdOpen    = iota // not granted yet, or held
-	holdClaimed        // its holder is releasing it or has released it
-	holdLost
-)
 
 // Address is the lock that is held.
 func (h *Hold) Address() *Address { return h.Grant.Address }
 
 // Until returns the local deadline, as an instant of the runtime's clock; 0: the hold has ended. Its grant may continue with the next holder.
 func (h *Hold) Until() time.Duration {
-	if h.state.Load() != holdOpen {
+	if h.over.Load() {
 		return 0
 	}
 	return h.Grant.Until()
@@ -46,29 +37,17 @@ func (h *Hold) Until() time.Duration {
 
 // Valid reports whether the lease is held at this instant.
 func (h *Hold) Valid(now time.Duration) bool {
-	return h.state.Load() == holdOpen && h.Grant.Left(now) > 0
+	return !h.over.Load() && h.Grant.Left(now) > 0
 }
 
 // Fixed reports whether the lease was asked for with a fixed length.
 func (h *Hold) Fixed() bool { return !h.Grant.Watched }
 
 // Claim ends the hold for its holder; false: it had ended before.
-func (h *Hold) Claim() bool {
-	if !h.state.CompareAndSwap(holdOpen, holdClaimed) {
-		return false
-	}
-	h.End(protocol.ErrNotHeld, "it was released before")
-	return true
-}
+func (h *Hold) Claim() bool { return h.End(protocol.ErrNotHeld, "it was released before") }
 
 // Lose ends the hold for the lock actor; false: its holder has claimed it, and the request of the release is on its way.
-func (h *Hold) Lose(err error, why protocol.LossReason) bool {
-	if !h.state.CompareAndSwap(holdOpen, holdLost) {
-		return false
-	}
-	h.End(err, string(why))
-	return true
-}
+func (h *Hold) Lose(err error, why protocol.LossReason) bool { return h.End(err, string(why)) }
 
 // Holder names the holder for people: its owner, or the id of its grant if it has none.
 func (h *Hold) Holder() string {

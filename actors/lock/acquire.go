@@ -96,8 +96,6 @@ func (s *State) sendAcquire(now time.Duration) {
 	if head != nil {
 		head.Attempts++
 		c.try = head.Try
-		// A refusal names the holder if a BusyError, Group.tellHolder or turns.Refusal needs it.
-		c.holder = head.Try || head.Bounded || s.address.Kind.Queued || s.watch == wait.Subscribed && s.address.Kind.TakesTurns()
 	}
 	c.Timing = s.failures.Waiting(s.policy, now, rpc.Window(s.pending.lease), head)
 	if s.policy.AckReplicas > 0 { // replicas must acknowledge the grant, so the attempt gets more time

@@ -64,7 +64,6 @@ type lockCall struct {
 	idlers   int           // of a pass that ends a turn: how many subscribers do not want the lock
 	lease    time.Duration // of acquire, pass and extend: the TTL
 	alone    string        // of an acquire: the grant with which its owner holds the lock alone
-	holder   bool          // of an acquire: name the holder when busy
 	channel  string        // of an acquire: scripts.Terms.Channel; empty: a refusal counts no subscribers
 	try      bool          // of an acquire: do not enter Redis' queue
 	standing bool          // of an acquire: it should be in Redis' queue already

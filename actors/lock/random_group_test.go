@@ -63,9 +63,7 @@ func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 			k.expires = max(k.expires, until)
 		} else {
 			done.acquired.TTL = k.expires - w.Now
-			if c.holder {
-				done.acquired.Holder = k.fieldList()[0]
-			}
+			done.acquired.Holder = k.fieldList()[0]
 		}
 	case callPass:
 		if _, from := k.holds[c.from]; !there && (!from || len(k.holds) > 1) {

@@ -187,9 +187,7 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 			w.leaveCrowd(c)
 		} else {
 			done.acquired.TTL = k.expires - w.Now
-			if c.holder || c.channel != "" {
-				done.acquired.Holder = k.holder
-			}
+			done.acquired.Holder = k.holder
 			if c.channel != "" {
 				done.acquired.Subscribers = w.subscribers()
 				w.joinCrowd(c, &done.acquired)

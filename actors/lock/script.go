@@ -20,7 +20,7 @@ func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Cal
 	switch c.do {
 	case callAcquire:
 		return kind.Acquire(site, raw, scripts.Terms{
-			Grant: c.grant, Lease: c.lease, Alone: c.alone, WantHolder: c.holder, Channel: c.channel, Try: c.try, Standing: c.standing,
+			Grant: c.grant, Lease: c.lease, Alone: c.alone, Channel: c.channel, Try: c.try, Standing: c.standing,
 			Room: &c.room, Arguments: &c.address.Arguments,
 		})
 	case callPass:
@@ -54,20 +54,16 @@ func (c *lockCall) Recycle() {
 	}
 }
 
-func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
-	c.done = c.read(m)
-	if c.do == callForceRelease {
-		news = c.done.news()
-	}
-	return &c.done, news
-}
-
-// read turns a raw result into what the step understands. A reply that cannot be understood leaves the outcome unknown: the script was
+// Answered turns a raw result into what the step understands. A reply that cannot be understood leaves the outcome unknown: the script was
 // executed, but nobody knows with what result.
-func (c *lockCall) read(m *rpc.Result) callDone {
-	done := callDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
+func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
+	done := &c.done
+	*done = callDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
+	if c.do == callForceRelease {
+		defer func() { news = done.news() }()
+	}
 	if m.Class != scripts.Done {
-		return done
+		return done, nil
 	}
 	var err error
 	switch c.do {
@@ -102,5 +98,5 @@ func (c *lockCall) read(m *rpc.Result) callDone {
 			done.class = scripts.Rejected
 		}
 	}
-	return done
+	return done, nil
 }

@@ -77,9 +77,6 @@ func (p *player) printCall(c *lockCall) {
 	if c.keep != 0 {
 		text += fmt.Sprintf(" keep=%v", c.keep)
 	}
-	if c.holder {
-		text += " holder"
-	}
 	switch {
 	case strings.HasPrefix(c.channel, scripts.HasTicket):
 		text += " has-ticket"

@@ -77,7 +77,7 @@ func (p *player) acquire(a machinetest.Arguments) any {
 	r := p.newRequest(wait.Acquire, a.Word(0), a)
 	r.Hold = &lease.Hold{}
 	p.acquires = append(p.acquires, a.Word(0))
-	r.Try, r.Bounded = a.Has("try"), a.Has("wait")
+	r.Try = a.Has("try")
 	if lease := a.Values["lease"]; lease != "" {
 		r.Lease = p.Duration(lease)
 	}

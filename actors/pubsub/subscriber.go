@@ -199,17 +199,14 @@ func (s *subscriber) detach(c actor.Context, channel string, state *channelState
 func (s *subscriber) leave(c actor.Context, state *channelState) {
 	l := state.link
 	state.link, state.ready = nil, false
-	if l.channels--; l.channels == 0 {
-		s.rest(c, l)
+	if l.channels--; l.channels > 0 {
+		return
 	}
-}
-
-func (s *subscriber) rest(c actor.Context, idle *link) {
-	if idle.closing != nil {
-		idle.closing.Stop()
+	if l.closing != nil {
+		l.closing.Stop()
 	}
 	root, self := s.Root, c.Self()
-	idle.closing = s.Clock.AfterFunc(linkRest, func() { root.Send(self, linkIdle{idle}) })
+	l.closing = s.Clock.AfterFunc(linkRest, func() { root.Send(self, linkIdle{l}) })
 }
 
 // findHomes subscribes to the channels whose master was not known before.

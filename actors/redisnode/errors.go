@@ -150,18 +150,20 @@ func closedByPeer(err error) bool {
 	return false
 }
 
-// Remember keeps the error of a batch that did not reach Redis, until a batch does.
-func (c *Errors) Remember(err error) {
+// Remember keeps the error of a batch that did not reach Redis, until a batch does. It reports whether this one has reached Redis.
+func (c *Errors) Remember(err error) (reached bool) {
 	switch {
-	case scripts.Reached(err):
+	case err == nil, scripts.Reached(err):
 		if c.last.Load() != nil {
 			c.last.Store(nil)
 		}
+		return true
 	case errors.Is(err, rpc.ErrNoAnswer), errors.Is(err, context.Canceled): // these errors were made by the engine itself
 	default:
 		failed := err // a copy, so that err is not moved to the heap at each call
 		c.last.Store(&failed)
 	}
+	return false
 }
 
 // NoAnswer returns the error of a call that was sent, or may have been sent, and has no answer at its deadline.

@@ -35,10 +35,6 @@ type detour struct {
 
 type detourKey struct{}
 
-func (d *detour) around(ctx context.Context) context.Context {
-	return context.WithValue(ctx, detourKey{}, d)
-}
-
 // through sends the commands of a client through the hooks of another client.
 type through struct {
 	client *redis.Client
@@ -50,7 +46,7 @@ func (through) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (t through) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
 		d := detour{of: t.known, first: command, process: next}
-		return t.client.Process(d.around(ctx), command)
+		return t.client.Process(context.WithValue(ctx, detourKey{}, &d), command)
 	}
 }
 
@@ -61,7 +57,7 @@ func (t through) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 			_ = pipe.Process(ctx, command)
 		}
 		d := detour{of: t.known, first: commands[0], pipeline: next}
-		_, err := pipe.Exec(d.around(ctx))
+		_, err := pipe.Exec(context.WithValue(ctx, detourKey{}, &d))
 		return err
 	}
 }

@@ -23,7 +23,6 @@ type Request struct {
 	Terms                   // of an acquire; of an extend: the new length
 	Try      bool
 	Backoff  protocol.Backoff // back-off of an acquire that spins
-	Bounded  bool             // the request's wait is bounded, so an error at the end of the wait names the holder
 	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it; 0: only its window limits that
 	Hold     *lease.Hold      // of an acquire: the hold to fill; of a release or extend: the hold that is meant
 

@@ -33,31 +33,6 @@ func (t Terms) First(usual time.Duration) time.Duration {
 // Own reports whether the grant must not be handed on, nor shared.
 func (t Terms) Own() bool { return t != Terms{} }
 
-// check returns what is wrong with the terms of an acquire.
-func (t Terms) check(kind *scripts.Kind) error {
-	for _, given := range []struct {
-		what string
-		d    time.Duration
-	}{{"lease", t.Lease}, {"renewed lease", t.Renewed}, {"at-most", t.AtMost}, {"at-least", t.AtLeast}} {
-		if given.d != 0 {
-			if err := lease.Check(given.what, given.d); err != nil {
-				return err
-			}
-		}
-	}
-	switch {
-	case t.Lease != 0 && (t.Renewed != 0 || t.AtMost != 0):
-		return fmt.Errorf("%w: a fixed lease is not renewed", protocol.ErrInvalid)
-	case t.AtMost != 0 && !kind.Bounds():
-		return fmt.Errorf("%w: a %s has no at-most", protocol.ErrInvalid, kind.Name)
-	case t.AtLeast != 0 && !kind.Bounds():
-		return fmt.Errorf("%w: a %s has no at-least", protocol.ErrInvalid, kind.Name)
-	case t.AtMost != 0 && t.AtLeast > t.AtMost, t.Lease != 0 && t.AtLeast > t.Lease:
-		return fmt.Errorf("%w: the lease ends after %v, before its at-least %v has passed", protocol.ErrInvalid, cmp.Or(t.Lease, t.AtMost), t.AtLeast)
-	}
-	return nil
-}
-
 // AcquireSpec is what an acquire asks for.
 type AcquireSpec struct {
 	Terms
@@ -86,7 +61,27 @@ func (s *AcquireSpec) Check(kind *scripts.Kind, runtime string) error {
 	case s.Wait > 0 && s.Try:
 		return fmt.Errorf("%w: a try does not wait", protocol.ErrInvalid)
 	}
-	return s.check(kind)
+	for _, given := range []struct {
+		what string
+		d    time.Duration
+	}{{"lease", s.Lease}, {"renewed lease", s.Renewed}, {"at-most", s.AtMost}, {"at-least", s.AtLeast}} {
+		if given.d != 0 {
+			if err := lease.Check(given.what, given.d); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case s.Lease != 0 && (s.Renewed != 0 || s.AtMost != 0):
+		return fmt.Errorf("%w: a fixed lease is not renewed", protocol.ErrInvalid)
+	case s.AtMost != 0 && !kind.Bounds():
+		return fmt.Errorf("%w: a %s has no at-most", protocol.ErrInvalid, kind.Name)
+	case s.AtLeast != 0 && !kind.Bounds():
+		return fmt.Errorf("%w: a %s has no at-least", protocol.ErrInvalid, kind.Name)
+	case s.AtMost != 0 && s.AtLeast > s.AtMost, s.Lease != 0 && s.AtLeast > s.Lease:
+		return fmt.Errorf("%w: the lease ends after %v, before its at-least %v has passed", protocol.ErrInvalid, cmp.Or(s.Lease, s.AtMost), s.AtLeast)
+	}
+	return nil
 }
 
 // completeBackoff fills in the defaults of a back-off, and returns what is wrong with it.

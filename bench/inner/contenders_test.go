@@ -24,7 +24,7 @@ var site = scripts.Site{Publish: "PUBLISH"}
 
 // acquireCall returns the command of Holdfast's own acquire. It may be sent repeatedly.
 func acquireCall(lock, grant string) []any {
-	call := scripts.Lock.Acquire(&site, lock, scripts.Terms{Grant: grant, Lease: lease, WantHolder: true})
+	call := scripts.Lock.Acquire(&site, lock, scripts.Terms{Grant: grant, Lease: lease})
 	call.SetNotAfter(time.Now().Add(24 * time.Hour).UnixMilli())
 	return call.Command
 }

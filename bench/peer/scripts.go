@@ -20,7 +20,7 @@ var site = scripts.Site{Publish: "PUBLISH"}
 
 // acquireCall and releaseCall return the commands of one pair. They may be sent repeatedly.
 func acquireCall(lock, grant string, lease time.Duration) []any {
-	call := scripts.Lock.Acquire(&site, lock, scripts.Terms{Grant: grant, Lease: lease, WantHolder: true})
+	call := scripts.Lock.Acquire(&site, lock, scripts.Terms{Grant: grant, Lease: lease})
 	call.SetNotAfter(time.Now().Add(24 * time.Hour).UnixMilli())
 	return call.Command
 }

@@ -24,7 +24,7 @@ var RuntimeMutants = []Mutant{
 		[]kind{plainLock, fencedLock},
 		edit{"lock.State.onChannelReady", "if s.watch == wait.Unwatched ||", "OLD BROKEN && m.Among > 0 ||"})),
 	broken("the call does not come", "a process that waits for the call of its row never asks again", []kind{plainLock, fencedLock},
-		edit{"lock.State.onBusy", "pause = s.turns.OpensAt() - now", "OLD\n\t\tif BROKEN {\n\t\t\tpause = time.Hour\n\t\t}"}),
+		edit{"lock.State.pauseAfter", "pause = s.turns.OpensAt() - now", "OLD\n\t\tif BROKEN {\n\t\t\tpause = time.Hour\n\t\t}"}),
 	broken("cancel loses a grant", "a grant that arrives after its only waiter has left is not released", nil,
 		edit{"lock.State.next", "head := s.queue.Front()\n\tswitch {",
 			"OLD\n\tcase BROKEN && head == nil && s.turn.served == 0:\n\t\ts.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})\n\t\ts.endGrant(now, now)\n\t\ts.phase = free"}),

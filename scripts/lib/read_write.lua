@@ -22,7 +22,7 @@ local function mode_of(lock)
   return nil, nil, redis.error_reply('FOREIGN the key holds a hash that is no read/write lock')
 end
 
-local function busy(lock, holder, want_holder)
+local function busy(lock, holder)
   demand(lock, holder)
-  return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
+  return {redis.call('pttl', lock), holder}
 end

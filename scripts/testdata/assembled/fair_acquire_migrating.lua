@@ -9,19 +9,18 @@ local strange = redis.call('type', KEYS[1]).ok == 'string'
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] want_holder 1: a busy reply names a holder
--- ARGV[5] place       try (do not queue) | new | kept (it should be in the queue)
--- ARGV[6] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
--- ARGV[7] runtime     UUID of this runtime
--- ARGV[8] stay        ms for which this runtime is known to live from now on; noted when a grant joins the queue, and when less
+-- ARGV[4] place       try (do not queue) | new | kept (it should be in the queue)
+-- ARGV[5] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
+-- ARGV[6] runtime     UUID of this runtime
+-- ARGV[7] stay        ms for which this runtime is known to live from now on; noted when a grant joins the queue, and when less
 --                     than 31/32 of the noted time are left
 --
 -- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued again; next is the first in
 -- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
 -- | error FOREIGN text
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local place, wait, runtime, stay = ARGV[5], tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
+local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
+local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
 -- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
@@ -223,4 +222,4 @@ if place ~= 'try' then
   end
 end
 local ours = ttl == -2 and head and string.sub(head, 1, #runtime + 1) == runtime .. ':'
-return {math.max(ttl, -1), want_holder == '1' and holder or '', state, (ours or head == grant) and head or ''}
+return {math.max(ttl, -1), holder or '', state, (ours or head == grant) and head or ''}

@@ -8,11 +8,11 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; [+-]CHANNEL: also the place in its crowd (lib/crowd.lua)
+-- ARGV[4] report      [+-]CHANNEL: a busy reply contains the place in its crowd (lib/crowd.lua); '': it does not
 -- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
--- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)
+-- Returns {grant, first, last} (granted) | {ttl in ms, -1 without one, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket far back or 0} (busy) | error LATE ms | error FOREIGN text
 local lock, counter = KEYS[1], KEYS[2]
 local grant, lease, not_after, report, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -176,8 +176,7 @@ if ttl ~= -2 then
   if foreign then return foreign end
   if holder ~= grant then
     demand(lock, holder)
-    if report == '0' then return ttl end
-    if report == '1' then return {ttl, holder} end
+    if report == '' then return {ttl, holder} end
     return {ttl, holder, join_crowd(report, grant)} -- three results
   end
 end

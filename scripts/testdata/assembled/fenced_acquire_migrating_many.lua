@@ -189,8 +189,7 @@ if ttl ~= -2 then
   if foreign then return foreign end
   if holder ~= grant then
     demand(lock, holder)
-    if report == '0' then return ttl end
-    if report == '1' then return {ttl, holder} end
+    if report == '' then return {ttl, holder} end
     return {ttl, holder, join_crowd(report, grant)} -- three results
   end
 end

@@ -4,9 +4,9 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; [+-]CHANNEL: also the place in its crowd (lib/crowd.lua)
+-- ARGV[4] report      [+-]CHANNEL: a busy reply contains the place in its crowd (lib/crowd.lua); '': it does not
 --
--- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)
+-- Returns grant (granted) | {ttl in ms, -1 without one, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket far back or 0} (busy) | error LATE ms | error FOREIGN text
 local lock = KEYS[1]
 local grant, lease, not_after, report = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -146,8 +146,7 @@ if ttl ~= -2 then
   if foreign then return foreign end
   if holder ~= grant then
     demand(lock, holder)
-    if report == '0' then return ttl end
-    if report == '1' then return {ttl, holder} end
+    if report == '' then return {ttl, holder} end
     return {ttl, holder, join_crowd(report, grant)} -- three results
   end
 end

@@ -8,12 +8,11 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] want_holder 1: a busy reply names a holder
--- ARGV[5] writer      owner field of the grant with which the same owner holds the write lock, or ''
+-- ARGV[4] writer      owner field of the grant with which the same owner holds the write lock, or ''
 --
 -- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
 local lock, timeout = KEYS[1], KEYS[2]
-local grant, lease, not_after, want_holder, writer = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local grant, lease, not_after, writer = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
 -- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
@@ -69,9 +68,9 @@ local function mode_of(lock)
   return nil, nil, redis.error_reply('FOREIGN the key holds a hash that is no read/write lock')
 end
 
-local function busy(lock, holder, want_holder)
+local function busy(lock, holder)
   demand(lock, holder)
-  return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
+  return {redis.call('pttl', lock), holder}
 end
 
 local late = in_time(not_after)
@@ -79,7 +78,7 @@ if late then return late end
 local mode, holder, foreign = mode_of(lock)
 if foreign then return foreign end
 local held = redis.call('hexists', lock, grant) == 1 -- true for a retry, even if the owner has released the write lock since
-if mode == 'write' and not held and redis.call('hexists', lock, writer) == 0 then return busy(lock, holder, want_holder) end
+if mode == 'write' and not held and redis.call('hexists', lock, writer) == 0 then return busy(lock, holder) end
 if not mode then redis.call('hset', lock, 'mode', 'read') end
 redis.call('hset', lock, grant, 1)
 if not mode then

@@ -59,9 +59,9 @@ local function mode_of(lock)
   return nil, nil, redis.error_reply('FOREIGN the key holds a hash that is no read/write lock')
 end
 
-local function busy(lock, holder, want_holder)
+local function busy(lock, holder)
   demand(lock, holder)
-  return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
+  return {redis.call('pttl', lock), holder}
 end
 -- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument timeouts is the prefix
 -- of their names, "{name}:". It comes from KEYS, because a hook of the client may have put a prefix before the keys.

@@ -6,11 +6,10 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[1] grant       owner field, runtimeUUID:number:write
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] want_holder 1: a busy reply names a holder
 --
 -- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
 local lock = KEYS[1]
-local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
 -- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
@@ -66,16 +65,16 @@ local function mode_of(lock)
   return nil, nil, redis.error_reply('FOREIGN the key holds a hash that is no read/write lock')
 end
 
-local function busy(lock, holder, want_holder)
+local function busy(lock, holder)
   demand(lock, holder)
-  return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
+  return {redis.call('pttl', lock), holder}
 end
 
 local late = in_time(not_after)
 if late then return late end
 local mode, holder, foreign = mode_of(lock)
 if foreign then return foreign end
-if mode and redis.call('hexists', lock, grant) == 0 then return busy(lock, holder, want_holder) end
+if mode and redis.call('hexists', lock, grant) == 0 then return busy(lock, holder) end
 if redis.call('pttl', lock) < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('hset', lock, 'mode', 'write', grant, 1)
   begin_lease(lock, lease)
