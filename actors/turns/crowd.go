@@ -72,6 +72,9 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	y.crowd, y.ahead = crowd{here: true, in: true, ticket: r.Ticket}, r.Place
 	y.attendance.waited = false // it does not receive the messages of all turns, so it cannot count who is absent
 	stay := min(callMin+time.Duration(y.ahead)*r.Longest, callMax)
+	if r.Holder == "" { // the lock is free, so perhaps no process ahead is left
+		stay = callMin
+	}
 	if r.Ticket == 0 {
 		stay = y.wait(p, y.slot)
 	}

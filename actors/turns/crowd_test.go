@@ -27,7 +27,7 @@ func inCrowd(place int, ticket int64) *crowded {
 }
 
 func (c *crowded) refuse(place int, ticket int64) {
-	c.Refused(&c.p, c.now, Refusal{Sent: c.now - time.Millisecond, Longest: 10 * time.Millisecond, Subscribers: 30, Place: place, Ticket: ticket})
+	c.Refused(&c.p, c.now, Refusal{Sent: c.now - time.Millisecond, Longest: 10 * time.Millisecond, Subscribers: 30, Place: place, Ticket: ticket, Holder: "a process"})
 }
 
 // hear returns how long the process waits after another's release before it tries.
@@ -110,6 +110,8 @@ func TestCrowd_WaitsForTheCall(t *testing.T) {
 	assert.Equal(t, 20*time.Millisecond, c.FirstTry(&c.p, c.now)-c.now)
 	assert.Equal(t, 19, c.ahead-1, "sixteen, and three of its row")
 	assert.Equal(t, callMax, inCrowd(10_000, 10_031).OpensAt()-c.now)
+	c.Refused(&c.p, c.now, Refusal{Sent: c.now, Longest: 10 * time.Millisecond, Place: 10_000, Ticket: 10_031})
+	assert.Equal(t, callMin, c.OpensAt()-c.now, "nobody has the lock, so those ahead may be dead")
 }
 
 // If no process ahead has had a turn between two refusals, the process no longer waits for a call.

@@ -112,7 +112,7 @@ type Refusal struct {
 	Subscribers int           // subscribers of the channel, this process included; 0: unknown
 	Place       int           // this process's place in the crowd, from 1; 0: there is no crowd
 	Ticket      int64         // its ticket, if its row has yet to be called; 0: the row is in front
-	Holder      string        // the process that has the lock; "": unknown
+	Holder      string        // the process that has the lock; "": unknown, or nobody has it, and it is left to the crowd
 }
 
 // Refused notes a refusal, which gives a newcomer its place among the subscribers.
