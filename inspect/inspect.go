@@ -94,8 +94,8 @@ func (l *looker) describeString(ctx context.Context, name string) error {
 }
 
 // List returns the names that are in use, each once, in no particular order. It skips keys that hold no lock, that are longer than 512 bytes, or that
-// the user may not read. Locks that are acquired or released while the list is read may be missing. A client for one of several masters of a
-// cluster is an error, because it would find the locks of that master only.
+// the user may not read. Locks that are acquired or released while the list is read may be missing. If the client is for one of several masters of a
+// cluster, the list ends with an error, because it has the locks of that master only.
 //
 // An error ends the list; the Entry that comes with it is empty.
 func List(ctx context.Context, client redis.UniversalClient, o ListOptions) iter.Seq2[Entry, error] {
@@ -119,9 +119,9 @@ func List(ctx context.Context, client redis.UniversalClient, o ListOptions) iter
 		if o.Contended {
 			find = l.contended
 		}
-		err := l.refusePart(ctx)
-		if err == nil {
-			err = find(ctx)
+		err := find(ctx)
+		if err == nil && !l.stopped {
+			err = l.refusePart(ctx)
 		}
 		if err != nil && !l.stopped {
 			yield(Entry{}, fmt.Errorf("holdfast: list: %w", err))

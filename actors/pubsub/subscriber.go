@@ -30,8 +30,9 @@ type Config struct {
 	Errors   *redisnode.Errors
 	Backoff  func(failures int) time.Duration // the pause before the next connection, or before the next attempt to subscribe to a channel
 	Demand   string                           // the channel whose messages have a text that matters, and are never sharded; "": none
-	// Own is the channel by which a connection checks that it leads to the server that executes the scripts. nil: releases do not count
-	// receivers, so the server does not matter.
+	// Own returns the name of a channel that only this runtime uses. A connection subscribes to it, and publishes to it by way of the client for
+	// commands. If nobody receives the message, the connection does not lead to the server that executes the scripts, whose releases would not count it
+	// as a waiter. nil: releases do not count their receivers, so nothing is checked.
 	Own func() (channel string, err error)
 }
 

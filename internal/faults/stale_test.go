@@ -113,7 +113,8 @@ func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	}
 }
 
-// A forgotten fixed lease of a reader does not keep a writer waiting either.
+// The same with the halves of a read/write lock: a fixed lease that Redis has forgotten keeps neither a writer waiting for a reader nor a reader for a
+// writer.
 func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
