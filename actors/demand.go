@@ -9,10 +9,13 @@ import (
 )
 
 // demand is an actor that exists if Options.Linger is set. It receives a message whenever a lock that this process has is refused to another
-// contender, or is released by force. It passes the message on to the lock's actors. Messages may be lost before the channel is subscribed to, and
-// with a broken connection. So whenever the subscription is confirmed, all locks that this process has count as wanted elsewhere. If a message is
-// lost in another way, another one follows: waiters ask Redis every second.
-type demand struct{ engine *Engine }
+// contender, or is released by force. It passes the message on to the lock's actors. Messages may be lost with a broken connection. So when the
+// channel is subscribed to again, all locks that this process has count as wanted elsewhere. If a message is lost in another way, or comes before
+// the first subscription, another one follows: waiters ask Redis every second.
+type demand struct {
+	engine     *Engine
+	subscribed bool // the channel has been subscribed to
+}
 
 // Receive is the actor's only entry.
 func (d *demand) Receive(c actor.Context) {
@@ -21,7 +24,10 @@ func (d *demand) Receive(c actor.Context) {
 	case *actor.Started:
 		c.Send(d.engine.subscriber, pubsub.Subscribe{Channel: scripts.DemandChannel(d.engine.id), Who: c.Self()})
 	case wait.ChannelReady:
-		d.engine.registry.demandsMissed()
+		if d.subscribed {
+			d.engine.registry.demandsMissed()
+		}
+		d.subscribed = true
 	case wait.ChannelMessage:
 		for text := range m.Texts {
 			grant, key, freed := scripts.ReadDemand(text)

@@ -25,7 +25,7 @@ type (
 		Grant string
 		Freed bool
 	}
-	// DemandsMissed says that a Demanded may have been lost, because this process has only now subscribed to demands.
+	// DemandsMissed says that a Demanded may have been lost, because the subscription to demands was broken for a while.
 	DemandsMissed struct{}
 	// TryRetire asks an actor to stop if it is idle.
 	TryRetire struct{}

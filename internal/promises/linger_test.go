@@ -122,8 +122,7 @@ func TestLinger_OtherProcessesHaveItAtOnce(t *testing.T) {
 	})
 }
 
-// A demand reaches the holder on real servers, clusters included. A demand that comes before the holder's runtime has subscribed to demands is lost;
-// the lock is then given up as soon as the runtime has subscribed.
+// A demand reaches the holder on real servers, clusters included. If a demand's message is lost, the next demand reaches the holder.
 func TestLinger_DemandReachesTheHolder(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -134,14 +133,10 @@ func TestLinger_DemandReachesTheHolder(t *testing.T) {
 		one, other := p.Runtime(t, holdfast.Options{Lease: lingerLease, Linger: lingerFor}), p.Runtime(t, holdfast.Options{})
 		use(t, p.Lock(other)) // the first grant of a fenced lock has one token, so it would not linger
 		use(t, p.Lock(one))
+		assert.Equal(t, 1, one.Stats().Lingering)
 		began := time.Now()
 		use(t, p.Lock(other))
-		assert.Less(t, time.Since(began), 700*time.Millisecond+5*stalls.Take(), "the waiter asks again after a second; the first demand may be lost")
-		use(t, p.Lock(one))
-		assert.Equal(t, 1, one.Stats().Lingering)
-		began = time.Now()
-		use(t, p.Lock(other))
-		assert.Less(t, time.Since(began), 700*time.Millisecond+5*stalls.Take())
+		assert.Less(t, time.Since(began), 2*time.Second+5*stalls.Take(), "the waiter asks once a second, and the first time may be before the holder has subscribed")
 		assert.Zero(t, one.Stats().Lingering)
 	})
 }
