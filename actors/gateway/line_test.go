@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
@@ -67,4 +69,39 @@ func TestLine_SweepsSeldom(t *testing.T) {
 	}
 	assert.Empty(t, l.sweep(time.Second, 0))
 	assert.GreaterOrEqual(t, l.sweepAt, time.Second+many*sweepCost)
+}
+
+// Each part of the line is first in, first out, and an empty one keeps little memory, however the two ends move.
+func TestLine_AgainstSlices(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	var l line
+	var first, rest []*rpc.Call
+	check := func(n int) {
+		var want []*rpc.Call
+		fromFirst := min(n, len(first))
+		want, first = append(want, first[:fromFirst]...), first[fromFirst:]
+		fromRest := min(n-fromFirst, len(rest))
+		want, rest = append(want, rest[:fromRest]...), rest[fromRest:]
+		require.Len(t, want, n)
+		require.Equal(t, want, l.pop(n, 0, 0))
+	}
+	for n := range 50_000 {
+		switch {
+		case random.IntN(100) >= 50+10*(n/10_000%2):
+			if few := min(random.IntN(4), len(first)+len(rest)); few > 0 {
+				check(few)
+			}
+		case random.IntN(2) == 0:
+			first = append(first, callAsked(0, true))
+			l.push(first[len(first)-1])
+		default:
+			rest = append(rest, callAsked(0, false))
+			l.push(rest[len(rest)-1])
+		}
+		require.Equal(t, len(first)+len(rest), l.len())
+	}
+	check(len(first) + len(rest))
+	assert.LessOrEqual(t, cap(l.first), roomMax)
+	assert.LessOrEqual(t, cap(l.rest), roomMax)
 }
