@@ -8,7 +8,7 @@
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] writer      owner field of the grant with which the same owner holds the write lock, or ''
 --
--- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
+-- Returns grant (granted) | {ttl in ms or -1, holder} (busy) | error LATE ms | error FOREIGN text
 local lock, timeout = KEYS[1], KEYS[2]
 local grant, lease, not_after, writer = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua

@@ -5,7 +5,7 @@
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
 --
--- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
+-- Returns grant (granted) | {ttl in ms or -1, holder} (busy) | error LATE ms | error FOREIGN text
 local lock = KEYS[1]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/in_time.lua

@@ -14,7 +14,7 @@ import (
 
 const (
 	bundleMin = 4  // smaller bundles are not worth another script in the server, the one that executes bundles
-	bundleMax = 64 // calls that a server executes at once, for about 0.2 ms in which it serves no other client
+	bundleMax = 64 // calls that a server executes at once, for about 0.2 ms in which it serves no other client; longer if waiters leave a long queue
 )
 
 // parcel is one command of a pipeline: a call, or a bundle of calls of the same script.

@@ -134,7 +134,7 @@ func (c *memberCheck) checkProgress() error {
 				extends++
 			}
 		case callLook:
-			if s.looking != nil && s.looking.call != nil && call == s.looking.call {
+			if s.looks() && call == s.looking.call {
 				looks++
 			}
 		default:
@@ -150,7 +150,7 @@ func (c *memberCheck) checkProgress() error {
 		return fmt.Errorf("stuck extension")
 	case (extensionOf(s).call != nil) != (extends == 1):
 		return fmt.Errorf("an extension waits for a call that is not in flight")
-	case (s.looking != nil && s.looking.call != nil) != (looks == 1):
+	case s.looks() != (looks == 1):
 		return fmt.Errorf("the state waits for a look that is not in flight")
 	case s.watch != wait.Unwatched && s.queue.Len == 0 && !moving(false):
 		return fmt.Errorf("the channel is never unsubscribed")

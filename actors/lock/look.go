@@ -77,6 +77,9 @@ func (s *State) look(now time.Duration) {
 	}
 }
 
+// looks reports whether a question is in flight.
+func (s *State) looks() bool { return s.looking != nil && s.looking.call != nil }
+
 // onLookDone ends the grant if Redis does not have it. With any other result the grant stays: the next question is due soon.
 func (s *State) onLookDone(now time.Duration, m *callDone) {
 	if s.looking == nil || m.call != s.looking.call {

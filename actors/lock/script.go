@@ -59,37 +59,32 @@ func (c *lockCall) Recycle() {
 func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
 	done := &c.done
 	*done = callDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
-	if c.do == callForceRelease {
-		defer func() { news = done.news() }()
-	}
-	if m.Class != scripts.Done {
-		return done, nil
-	}
 	var err error
-	switch c.do {
-	case callAcquire:
+	switch {
+	case m.Class != scripts.Done: // there is no result
+	case c.do == callAcquire:
 		done.acquired, err = scripts.ReadAcquired(m.Reply, c.grant)
 		done.unacked = m.Unacked
-	case callRelease, callOrphan:
+	case c.do == callRelease, c.do == callOrphan:
 		var released scripts.Released
 		released, err = scripts.ReadReleased(m.Reply)
 		done.receivers, done.held = released.Receivers, released.Held
 		done.inherits = c.heir != nil && released.Heir == c.heir.id
-	case callPass:
+	case c.do == callPass:
 		var passed scripts.Passed
 		passed, err = scripts.ReadPassed(m.Reply, c.grant)
 		done.held, done.tokens, done.receivers = passed.Held, passed.Tokens, passed.Receivers
-	case callForceRelease:
+	case c.do == callForceRelease:
 		done.freed, err = scripts.ReadFreed(m.Reply)
 		done.held = len(done.freed) > 0
-	case callExtend:
+	case c.do == callExtend:
 		var gone []int
 		gone, err = scripts.ReadRenewed(m.Reply, []string{c.grant})
 		done.held = len(gone) == 0
-	case callInspect:
+	case c.do == callInspect:
 		done.state = new(protocol.State)
 		*done.state, err = scripts.ReadInspected(m.Reply)
-	case callLook:
+	case c.do == callLook:
 		done.held, err = scripts.ReadLooked(m.Reply)
 	}
 	if err != nil {
@@ -98,5 +93,8 @@ func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
 			done.class = scripts.Rejected
 		}
 	}
-	return done, nil
+	if c.do == callForceRelease {
+		news = done.news()
+	}
+	return done, news
 }

@@ -323,7 +323,7 @@ func (s *State) advanceEnd() {
 // client, no look in progress, and no release or result on its way that must reach this actor (claimed, sides).
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
-		len(s.orphans) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && (s.looking == nil || s.looking.call == nil)
+		len(s.orphans) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
 }
 
 // setAlarm sets the timer to the earliest instant at which advance would have something to do. An alarm that comes too early costs one empty

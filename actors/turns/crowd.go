@@ -9,7 +9,7 @@ import "time"
 //
 // A process gets a new ticket for each of its turns, so its next place is behind all others.
 type crowd struct {
-	here   bool  // there was a crowd when this process was last refused
+	here   bool  // there was a crowd at the newest refusal, or enough subscribers for one at a release since
 	none   bool  // there was none although there were enough subscribers: the user has no right to the tickets
 	in     bool  // this process has a ticket
 	yields bool  // this process has just had its turn: its next attempt takes a ticket, even if the lock is free

@@ -7,7 +7,7 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
 --
--- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
+-- Returns grant (granted) | {ttl in ms or -1, holder} (busy) | error LATE ms | error FOREIGN text
 local lock = KEYS[1]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
