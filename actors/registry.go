@@ -21,7 +21,8 @@ import (
 //
 // protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor: a message is
 // added under the shard's mutex before it is sent, and subtracted after it has been handled. An actor stops only after its shard has removed it
-// under that mutex. The shard does so only when the actor is idle and no message is on its way to it. A later request spawns another actor.
+// under that mutex. The shard does so only when the actor's machine is idle and no message is on its way to it. The machine is not asked. A later
+// request spawns another actor.
 type registry struct {
 	engine     *Engine
 	shards     [shardCount]shard
@@ -250,18 +251,9 @@ func (s *shard) enter(stage wait.Stage) (members []*member) {
 	return members
 }
 
-// next says what an actor has to do after a message.
-type next uint8
-
-const (
-	goOn   next = iota
-	retire      // ask the machine to end
-	stop        // stop the actor: nobody can reach it any more
-)
-
-// handled notes that the actor has handled a message, and whether its machine is idle now. done says that the machine wants the actor to stop. A
-// machine wants that when it has nothing left to do, and the runtime is ending or the registry has asked the machine to end.
-func (m *member) handled(counted, idle, done bool) next {
+// handled notes that the actor has handled a message, and whether its machine is idle now. The sweeps look at idle actors. While the runtime ends,
+// there are none: handled then removes an idle actor, and reports that it must stop.
+func (m *member) handled(counted, idle bool) (removed bool) {
 	s := m.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,16 +263,18 @@ func (m *member) handled(counted, idle, done bool) next {
 	m.idle = idle
 	switch {
 	case !idle || m.coming > 0:
-	case done:
+	case s.stage > wait.Running:
 		delete(s.members, keyOf(&m.address))
-		return stop
-	case s.stage == wait.Draining:
-		return retire
-	case s.stage == wait.Running && !m.listed:
+		return true
+	case !m.listed:
 		s.list(m)
 	}
-	return goOn
+	return false
 }
+
+// stop stops an actor that nobody can reach any more. A message that was not counted may still arrive before. It changes nothing, because the
+// machine is idle.
+func (m *member) stop() { m.mailbox.PostSystemMessage(&actor.Stop{}) }
 
 // list adds an idle actor to those that the next sweep looks at.
 func (s *shard) list(m *member) {
@@ -296,14 +290,14 @@ func (s *shard) list(m *member) {
 	}
 }
 
-// sweep asks the actors that have not been used since the last sweep to end.
+// sweep stops the actors that have not been used since the last sweep.
 func (s *shard) sweep() {
-	for _, m := range s.unused() {
-		m.Send(routed{wait.TryRetire{}})
+	for _, m := range s.removeUnused() {
+		m.stop()
 	}
 }
 
-func (s *shard) unused() (members []*member) {
+func (s *shard) removeUnused() (members []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.idle
@@ -316,7 +310,7 @@ func (s *shard) unused() (members []*member) {
 			m.used = false
 			s.list(m)
 		default:
-			m.coming++
+			delete(s.members, keyOf(&m.address))
 			members = append(members, m)
 		}
 	}

@@ -26,11 +26,18 @@ import (
 )
 
 // received has the messages that an actor has received.
-type received []any
+type received struct {
+	messages []any
+	stopped  bool
+}
 
-func (r *received) InvokeUserMessage(message any) { *r = append(*r, message) }
-func (*received) InvokeSystemMessage(any)         {}
+func (r *received) InvokeUserMessage(message any) { r.messages = append(r.messages, message) }
 func (*received) EscalateFailure(any, any)        {}
+
+func (r *received) InvokeSystemMessage(message any) {
+	_, stop := message.(*actor.Stop)
+	r.stopped = r.stopped || stop
+}
 
 // newTestRegistry returns a registry with one test actor, that actor, and the messages that it has received.
 func newTestRegistry() (*registry, *member, *received) {
@@ -49,28 +56,29 @@ func newAcquire(a *lease.Address) *wait.Request {
 	return &wait.Request{Do: wait.Acquire, Address: a, Answered: make(chan struct{}, 1)}
 }
 
-// An actor that was asked to retire continues if a message is on its way to it, and is asked again later.
+// A sweep stops an actor only if its machine is idle, it was not used since the last sweep, and no message is on its way to it.
 func TestRegistry_WhatIsOnItsWayKeepsAnActor(t *testing.T) {
 	t.Parallel()
 	r, m, got := newTestRegistry()
-	require.Equal(t, goOn, m.handled(false, true, false))
-	m.shard.sweep()
-	require.Equal(t, []any{routed{wait.TryRetire{}}}, []any(*got))
 	request := newAcquire(&m.address)
 	r.request(request)
-	assert.Equal(t, goOn, m.handled(true, true, true), "the request has not been handled")
-	assert.Equal(t, goOn, m.handled(true, false, false))
 	r.tell(&m.address, wait.CancelRequest{Request: request})
-	assert.Equal(t, []any{request, routed{wait.CancelRequest{Request: request}}}, []any((*got)[1:]))
-	assert.Equal(t, goOn, m.handled(true, true, false))
-
+	require.False(t, m.handled(true, true), "the cancel is on its way")
 	m.shard.sweep()
-	assert.Len(t, *got, 3, "it was used since the last sweep")
+	require.False(t, m.handled(true, false))
 	m.shard.sweep()
-	assert.Equal(t, routed{wait.TryRetire{}}, (*got)[3])
-	assert.Equal(t, stop, m.handled(true, true, true))
+	require.False(t, m.handled(false, true))
+	m.shard.sweep()
 	r.tell(&m.address, wait.LookAround{})
-	assert.Len(t, *got, 4, "the registry no longer knows the actor")
+	assert.Len(t, got.messages, 3, "it was used since the last sweep")
+	m.shard.sweep()
+	require.False(t, m.handled(true, true))
+	m.shard.sweep()
+	assert.False(t, got.stopped, "it was used since the last sweep")
+	m.shard.sweep()
+	assert.True(t, got.stopped)
+	r.tell(&m.address, wait.LookAround{})
+	assert.Len(t, got.messages, 3, "the registry no longer knows the actor")
 }
 
 // While the runtime closes, a new request is refused, and a message about an earlier request still arrives. When the last actor has stopped,
@@ -85,10 +93,10 @@ func TestRegistry_Closing(t *testing.T) {
 	require.Len(t, second.Answered, 1)
 	assert.ErrorIs(t, second.Err, protocol.ErrClosed)
 	r.tell(&m.address, wait.CancelRequest{Request: first})
-	assert.Equal(t, []any{first, routed{wait.Close{Stage: wait.Closing}}, routed{wait.CancelRequest{Request: first}}}, []any(*got))
-	assert.Equal(t, goOn, m.handled(true, false, false))
-	assert.Equal(t, goOn, m.handled(true, true, true), "the cancel is in flight")
-	assert.Equal(t, stop, m.handled(true, true, true))
+	assert.Equal(t, []any{first, routed{wait.Close{Stage: wait.Closing}}, routed{wait.CancelRequest{Request: first}}}, got.messages)
+	assert.False(t, m.handled(true, false))
+	assert.False(t, m.handled(true, true), "the cancel is on its way")
+	assert.True(t, m.handled(true, true))
 	select {
 	case <-r.living.zero:
 		t.Error("the last actor has not stopped yet")
@@ -103,10 +111,9 @@ func TestRegistry_Draining(t *testing.T) {
 	t.Parallel()
 	r, m, got := newTestRegistry()
 	r.enter(wait.Draining)
-	assert.Equal(t, []any{routed{wait.Close{Stage: wait.Draining}}}, []any(*got))
-	assert.Equal(t, goOn, m.handled(true, false, false), "its lock is held")
-	assert.Equal(t, retire, m.handled(false, true, false))
-	assert.Equal(t, stop, m.handled(false, true, true))
+	assert.Equal(t, []any{routed{wait.Close{Stage: wait.Draining}}}, got.messages)
+	assert.False(t, m.handled(true, false), "its lock is held")
+	assert.True(t, m.handled(false, true))
 	m.stopped()
 	<-r.drained.zero
 }

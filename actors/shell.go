@@ -17,7 +17,7 @@ import (
 )
 
 // shell is the actor of one name in one family. It receives messages, calls the step of its machine, and carries out the effects. The
-// registry spawns it for the first request, and lets it stop when it is idle. It never blocks: calls go to the gateway, subscriptions to the
+// registry spawns it for the first request, and stops it when it is idle. It never blocks: calls go to the gateway, subscriptions to the
 // subscriber, and their answers come back as messages.
 type shell struct {
 	// fixed at construction
@@ -29,7 +29,6 @@ type shell struct {
 	timer   clock.Timer
 	stage   wait.Stage
 	idle    bool          // whether the machine was idle, as last reported to the registry
-	done    bool          // the machine wants the actor to stop
 	request *wait.Request // the request that is being handled and has no answer yet; it is refused after a panic
 }
 
@@ -57,7 +56,7 @@ func (a *shell) Receive(c actor.Context) {
 		message, counted = m.message, true
 	}
 	a.handle(c, message)
-	a.report(c, counted)
+	a.report(counted)
 }
 
 // start runs under the mutex of the shard that spawns the actor.
@@ -68,19 +67,15 @@ func (a *shell) start(c actor.Context) {
 	}
 }
 
-// report tells the registry that a message has been handled, and does what the registry decides.
-func (a *shell) report(c actor.Context, counted bool) {
+// report tells the registry that a message has been handled.
+func (a *shell) report(counted bool) {
 	idle := a.machine.Idle()
-	if !counted && idle == a.idle && !a.done {
+	if !counted && idle == a.idle {
 		return // nothing has changed for the registry
 	}
 	a.idle = idle
-	switch a.member.handled(counted, idle, a.done) {
-	case retire:
-		a.handle(c, wait.TryRetire{})
-		a.report(c, false)
-	case stop:
-		c.Stop(c.Self())
+	if a.member.handled(counted, idle) {
+		a.member.stop()
 	}
 }
 
@@ -131,7 +126,6 @@ func (a *shell) onClose(c actor.Context, m wait.Close) {
 }
 
 func (a *shell) step(c actor.Context, message any) {
-	a.done = a.done && a.stage >= wait.Closing // a closing machine gets no new work, so it stays done
 	buffer := effectBuffers.Get().(*[]wait.Effect)
 	room := a.machine.Room()
 	*room = (*buffer)[:0]
@@ -192,8 +186,6 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 		case wait.DoReport:
 			a.engine.recorder.Waiting(e.Request.Span, *e.Waiting)
 			a.engine.events.Emit(*e.Waiting)
-		case wait.DoStop:
-			a.done = true
 		}
 	}
 }

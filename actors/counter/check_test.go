@@ -21,7 +21,6 @@ type countChecker struct {
 	flying  map[*countCall]bool    // sent, not answered
 	alarmAt time.Duration
 	watched bool
-	stopped bool
 }
 
 func newCountChecker(s *State) *countChecker {
@@ -116,11 +115,6 @@ func (c *countChecker) effect(now time.Duration, e *wait.Effect) error {
 		c.watched = e.Do == wait.DoWatch
 	case wait.DoAlarm:
 		c.alarmAt = e.At
-	case wait.DoStop:
-		c.stopped = true
-		if !c.state.Idle() || len(c.state.answered) > 0 && c.state.stage < wait.Closing {
-			return fmt.Errorf("stop while not idle")
-		}
 	}
 	return nil
 }
@@ -168,8 +162,6 @@ func (c *countChecker) checkProgress(now time.Duration) error {
 		return fmt.Errorf("the alarm at %v is due already: the actor would spin", c.alarmAt)
 	case c.alarmAt != clock.Never && s.Idle():
 		return fmt.Errorf("idle with an alarm")
-	case s.retiring:
-		return fmt.Errorf("retiring is still set after the step")
 	}
 	ids := map[string]bool{}
 	for _, e := range s.tasks {

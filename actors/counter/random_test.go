@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/machinetest"
@@ -101,13 +100,7 @@ func (w *countWorld) checkEnd() {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
 			w.Failf("%s: %d requests have no answer", p.Name, len(p.checker.open))
 		}
-		for range 2 { // twice, because at first the actor may only delete results
-			if !p.stopped {
-				p.step(wait.TryRetire{})
-				w.drain()
-			}
-		}
-		if !p.stopped {
+		if !p.state.Idle() {
 			w.Failf("%s is not idle: %+v", p.Name, p.state)
 		}
 	}
@@ -115,12 +108,6 @@ func (w *countWorld) checkEnd() {
 		if !w.Excused && w.Faults == 0 && w.Panics == 0 && result.until > w.Now && !result.undone {
 			w.Failf("the result of %s is left although no answer was lost", id)
 		}
-	}
-}
-
-// drain handles the events that are left.
-func (w *countWorld) drain() {
-	for w.Next() {
 	}
 }
 
@@ -162,9 +149,7 @@ func newCountProc(w *countWorld, name string, policy wait.Policy) *countProc {
 	}
 	policy.Jitter = w.UpTo
 	p.policy = policy.WithTimes()
-	p.state = &State{
-		policy: &p.policy, address: &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: clock.Never,
-	}
+	p.state = New(&p.policy, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"})
 	p.checker = newCountChecker(p.state)
 	return p
 }
@@ -194,10 +179,16 @@ func (p *countProc) step(message any) {
 	for i := range effects {
 		p.carryOut(&effects[i])
 	}
+	if p.state.stage != wait.Running {
+		p.sweep()
+	}
 	if err != nil {
 		w.Failf("%s: %T: %v", p.Name, message, err)
 	}
 }
+
+// sweep stops the actor if it is idle, as the registry does.
+func (p *countProc) sweep() { p.stopped = p.stopped || p.state.Idle() }
 
 func describeCount(message any) string {
 	switch m := message.(type) {
@@ -227,8 +218,6 @@ func (p *countProc) carryOut(e *wait.Effect) {
 	case wait.DoEmit:
 		w.Logf("%s  event %v", p.Name, e.Event)
 		w.unconfirmed++
-	case wait.DoStop:
-		p.stopped = true
 	}
 }
 
@@ -272,7 +261,7 @@ func (u *countUser) next() {
 	case w.Chance(3):
 		u.drain()
 	case w.Chance(1):
-		u.p.Post(0, wait.TryRetire{})
+		u.p.sweep()
 		u.think()
 	default:
 		u.acquire()

@@ -17,9 +17,9 @@ import (
 //
 // Permits have no owner, so the effect of a request cannot be found in Redis. Each request therefore has an id under which Redis keeps its result for
 // a while: if the outcome is unknown, the request is repeated. When every copy of a request has been answered, the next call that changes something
-// deletes the request's result, which costs one DEL within the script. The last results are deleted before the actor retires. If results were left to
-// their TTL, a busy semaphore would have millions of them. After a lost reply the result is left to its TTL, because a duplicate of the request may
-// still arrive.
+// deletes the request's result, which costs one DEL within the script. A counter that is not used for a while deletes the last results. If results
+// were left to their TTL, a busy semaphore would have millions of them. After a lost reply the result is left to its TTL, because a duplicate of the
+// request may still arrive.
 //
 // These invariants hold between any two steps:
 //
@@ -51,9 +51,9 @@ type State struct {
 	pending  pending // the permits to return next
 	giving   *task   // the return in flight
 	tasks    []*task
-	answered []string // requests whose results Redis need not keep
+	answered []string      // requests whose results Redis need not keep
+	quietAt  time.Duration // since when nothing is left to do but to delete those results; clock.Never: there is something else, or no result
 	stage    wait.Stage
-	retiring bool
 
 	alarmAt time.Duration // the instant of the shell's timer; clock.Never: off
 	request *wait.Request // the request being handled; the shell answers it after a panic
@@ -63,9 +63,12 @@ type State struct {
 // answeredMax is the number of results that may wait to be deleted. Further ones are left to their TTL.
 const answeredMax = 32
 
+// forgetAfter is how long a counter is not used before a call of its own deletes these results.
+const forgetAfter = 250 * time.Millisecond
+
 // New makes the machine of a counter. It has no requests yet.
 func New(policy *wait.Policy, address *lease.Address) *State {
-	return &State{policy: policy, address: address, alarmAt: clock.Never}
+	return &State{policy: policy, address: address, quietAt: clock.Never, alarmAt: clock.Never}
 }
 
 // These methods do nothing: a counter makes no grants, and actors cannot use counters.
@@ -119,8 +122,6 @@ func (s *State) receive(now time.Duration, message any) {
 		s.wake(now)
 	case wait.Alarm:
 		s.alarmAt = clock.Never
-	case wait.TryRetire:
-		s.retiring = true
 	case wait.Close:
 		s.onClose(m.Stage)
 	}
@@ -177,7 +178,7 @@ func (s *State) advance(now time.Duration) {
 	}
 	s.reportSlow(now)
 	s.advanceWatch(now)
-	s.advanceEnd(now)
+	s.advanceAnswered(now)
 }
 
 // advanceWatch cancels the subscription some time after the last waiter has left.
@@ -187,32 +188,36 @@ func (s *State) advanceWatch(now time.Duration) {
 		return
 	}
 	s.watchAt = min(s.watchAt, now)
-	if s.watch == wait.Unwatched || s.stage < wait.Draining && !s.retiring && now < s.watchAt+s.policy.KeepChannel {
+	if s.watch == wait.Unwatched || s.stage < wait.Draining && now < s.watchAt+s.policy.KeepChannel {
 		return
 	}
 	s.watch = wait.Unwatched
 	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel()})
 }
 
-// advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do. First it deletes the results that Redis
-// need not keep, because nobody knows their ids afterwards. The actor stays until that call has its result.
-func (s *State) advanceEnd(now time.Duration) {
-	ending := s.retiring || s.stage >= wait.Closing
-	if ending && s.Idle() && len(s.answered) > 0 {
-		e := &task{op: scripts.Forget, once: true}
-		s.run(e, scripts.CountTerms{})
-		s.send(now, e.op, e.terms, &e.copies, e)
+// advanceAnswered deletes the results that Redis need not keep when the counter has not been used for some time, so that no other call will delete
+// them. A call that fails is not repeated, because the results have a TTL.
+func (s *State) advanceAnswered(now time.Duration) {
+	if len(s.answered) == 0 || !s.quiet() {
+		s.quietAt = clock.Never
+		return
 	}
-	if ending && s.Idle() {
-		s.emit(wait.Effect{Do: wait.DoStop})
+	s.quietAt = min(s.quietAt, now)
+	if s.stage < wait.Draining && now < s.quietAt+forgetAfter {
+		return
 	}
-	s.retiring = false
+	s.quietAt = clock.Never
+	e := &task{op: scripts.Forget, once: true}
+	s.run(e, scripts.CountTerms{})
+	s.send(now, e.op, e.terms, &e.copies, e)
 }
 
-// Idle reports whether the actor could stop without losing anything. The list of results that Redis need not keep may be lost.
-func (s *State) Idle() bool {
+// quiet reports whether nothing is left to do, except perhaps to delete results.
+func (s *State) quiet() bool {
 	return s.queue.Len == 0 && s.attempt.request == "" && len(s.tasks) == 0 && s.pending.number == 0 && s.watch == wait.Unwatched
 }
+
+func (s *State) Idle() bool { return s.quiet() && len(s.answered) == 0 }
 
 // setAlarm sets the timer to the earliest instant at which advance would have something to do.
 func (s *State) setAlarm() {
@@ -228,6 +233,9 @@ func (s *State) setAlarm() {
 	}
 	if s.watch != wait.Unwatched && s.queue.Len == 0 {
 		at = min(at, s.watchAt+s.policy.KeepChannel)
+	}
+	if s.quietAt != clock.Never {
+		at = min(at, s.quietAt+forgetAfter)
 	}
 	if at != s.alarmAt {
 		s.alarmAt = at

@@ -111,8 +111,9 @@ func (p *countPlayer) message(verb string, a machinetest.Arguments) any {
 		return wait.ChannelMessage{}
 	case "alarm":
 		return wait.Alarm{}
-	case "retire":
-		return wait.TryRetire{}
+	case "sweep":
+		p.Sweep(p.state)
+		return nil
 	case "close":
 		if a.Has("abort") {
 			return wait.Close{Stage: wait.Aborting}
@@ -209,6 +210,7 @@ func (p *countPlayer) step(message any) {
 	for i := range effects {
 		p.print(&effects[i])
 	}
+	p.Handled(p.state, message)
 }
 
 func (p *countPlayer) print(e *wait.Effect) {

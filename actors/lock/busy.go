@@ -238,7 +238,7 @@ func (s *State) advanceWatch(now time.Duration) {
 		return
 	}
 	s.watchAt = min(s.watchAt, now)
-	if s.stage < wait.Draining && !s.retiring && now < s.watchAt+s.policy.KeepChannel {
+	if s.stage < wait.Draining && now < s.watchAt+s.policy.KeepChannel {
 		return
 	}
 	s.turns.Left()

@@ -63,8 +63,6 @@ func (c *memberCheck) checkPhase() error {
 		return fmt.Errorf("phase %d and %d grants with the watchdog", s.phase, len(c.kept))
 	case s.phase != releasing && s.phase != passing && len(s.releasers) > 0:
 		return fmt.Errorf("phase %d with releasers", s.phase)
-	case s.retiring:
-		return fmt.Errorf("retiring is still set after the step")
 	}
 	return nil
 }

@@ -28,7 +28,6 @@ type stepChecker struct {
 	guarded map[string]bool       // actors that are watched
 	watched map[string]bool       // channels that are subscribed to
 	alarmAt time.Duration
-	stopped bool
 	ends    bool                    // the runtime is shutting down or closing
 	inside  map[protocol.Owner]bool // owners that held the lock before the step
 }
@@ -141,11 +140,6 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 	case wait.DoAlarm:
 		if c.alarmAt = e.At; e.At <= now {
 			return fmt.Errorf("the alarm at %v is due already: the actor would spin", e.At)
-		}
-	case wait.DoStop:
-		c.stopped = true
-		if !c.state.Idle() {
-			return fmt.Errorf("stop while not idle")
 		}
 	}
 	return nil

@@ -46,7 +46,6 @@ type Group struct {
 	alarmAt   time.Duration
 	told      time.Duration // the instant of the shell's timer
 	stage     wait.Stage
-	retiring  bool
 	again     []again       // steps that follow from the present one
 	atHand    again         // the step that is running
 	holding   int           // number of members with a grant
@@ -108,7 +107,6 @@ func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.admitWaiters(now)
 	h.promote(now)
 	h.reportSlow(now)
-	h.advanceEnd()
 	h.setAlarm()
 	return h.takeEffects()
 }
@@ -149,8 +147,6 @@ func (h *Group) receive(now time.Duration, message any) {
 		h.follow(now)
 	case wait.LookAround, wait.Demanded, wait.DemandsMissed:
 		h.each(func(s *State) { h.deliver(now, s, m) })
-	case wait.TryRetire:
-		h.retiring = true
 	case wait.Close:
 		h.onClose(m)
 	}
@@ -315,14 +311,6 @@ func (h *Group) reportSlow(now time.Duration) {
 		h.effects = append(h.effects, h.known().slow(now, r, ahead+h.crowd-h.queue.Len))
 	}
 	h.alarmAt = min(h.alarmAt, h.queue.SlowAt(limit))
-}
-
-// advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do.
-func (h *Group) advanceEnd() {
-	if (h.retiring || h.stage >= wait.Closing) && h.Idle() {
-		h.effects = append(h.effects, wait.Effect{Do: wait.DoStop})
-	}
-	h.retiring = false
 }
 
 // Idle reports whether the actor could stop without losing anything.

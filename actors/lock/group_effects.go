@@ -140,7 +140,7 @@ func (h *Group) join(now time.Duration, s *State, r *wait.Request) {
 }
 
 // absorb combines the effects of a member's step into those of the actor. Calls, answers and events become effects as they are. Alarms and
-// subscriptions are shared, and the actor has one timer and one subscription for each channel. Only the group decides when the actor stops.
+// subscriptions are shared, and the actor has one timer and one subscription for each channel.
 func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 	for i := range effects {
 		switch e := &effects[i]; e.Do {
@@ -163,7 +163,6 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 			h.unguard(e.Actor)
 		case wait.DoRequeue:
 			h.admit(now, e.Request, true)
-		case wait.DoStop:
 		default:
 			h.effects = append(h.effects, *e)
 		}

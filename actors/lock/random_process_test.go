@@ -86,10 +86,16 @@ func (p *proc) step(message any) {
 	for i := range effects {
 		p.carryOut(&effects[i])
 	}
+	if p.checker.ends {
+		p.sweep()
+	}
 	if err != nil {
 		w.Failf("%s: %T: %v", p.Name, message, err)
 	}
 }
+
+// sweep stops the actor if it is idle, as the registry does.
+func (p *proc) sweep() { p.stopped = p.stopped || p.state.Idle() }
 
 // refuse answers a request that arrives after the actor has stopped, as the registry does.
 func (p *proc) refuse(message any) {
@@ -123,8 +129,6 @@ func (p *proc) carryOut(e *wait.Effect) {
 		}
 	case wait.DoEmit:
 		w.Logf("%s  event %v", p.Name, e.Event)
-	case wait.DoStop:
-		p.stopped = true
 	}
 }
 

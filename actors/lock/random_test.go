@@ -154,10 +154,7 @@ func (w *world) checkEnd() {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
 			w.Failf("%s: %d requests have no answer", p.Name, len(p.checker.open))
 		}
-		if !p.stopped {
-			p.step(wait.TryRetire{})
-		}
-		if !p.stopped {
+		if !p.state.Idle() {
 			w.Failf("%s is not idle: %+v", p.Name, p.state)
 		}
 	}

@@ -66,7 +66,7 @@ func (u *user) next() {
 	case w.Now > machinetest.Use/2 && w.Chance(w.forced):
 		u.send(u.request(wait.ForceRelease, func(error) { u.think() }))
 	case w.Chance(1):
-		u.p.Post(0, wait.TryRetire{})
+		u.p.sweep()
 		u.think()
 	case u.pid != nil && w.Chance(5):
 		u.meddle()

@@ -28,13 +28,12 @@ type State struct {
 	address *lease.Address
 	self    lease.Actor
 
-	phase    phase
-	watch    wait.Watch
-	standby  bool // another contender of this process is ahead, so this one need not subscribe, nor ask often
-	unsure   bool // the grant may have been released already, by an earlier copy of the release or pass
-	guarded  bool // the deadline of the grant is near, or a renewal failed: watch the clock
-	stage    wait.Stage
-	retiring bool
+	phase   phase
+	watch   wait.Watch
+	standby bool // another contender of this process is ahead, so this one need not subscribe, nor ask often
+	unsure  bool // the grant may have been released already, by an earlier copy of the release or pass
+	guarded bool // the deadline of the grant is near, or a renewal failed: watch the clock
+	stage   wait.Stage
 
 	queue wait.Queue // local waiters, oldest first
 
@@ -184,8 +183,6 @@ func (s *State) receive(now time.Duration, message any) {
 		}
 	case wait.RequesterGone:
 		s.onRequesterGone(m)
-	case wait.TryRetire:
-		s.retiring = true
 	case wait.Close:
 		s.onClose(now, m.Stage)
 	}
@@ -294,9 +291,6 @@ func (s *State) advance(now time.Duration) {
 	if s.policy.Linger > 0 {
 		s.tellLinger()
 	}
-	if s.retiring || s.stage >= wait.Closing {
-		s.advanceEnd()
-	}
 }
 
 // due reports whether it is time for the next call of a phase. If that call ends the phase, advance handles the next one further down.
@@ -309,14 +303,6 @@ func (s *State) advanceGuard(now time.Duration) {
 	if s.phase == held && s.grant.Watched && !s.grant.Final() && !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/2 {
 		s.guarded = false
 	}
-}
-
-// advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do.
-func (s *State) advanceEnd() {
-	if s.Idle() {
-		s.emit(wait.Effect{Do: wait.DoStop})
-	}
-	s.retiring = false
 }
 
 // Idle reports whether the actor could stop without losing anything: no waiter, grant, orphan or subscription, no place in Redis' queue, no bound

@@ -56,8 +56,8 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 		return wait.DemandsMissed{}
 	case "terminated":
 		return wait.RequesterGone{Requester: p.pid(a.Word(0)), Replaced: a.Has("replaced")}
-	case "retire":
-		return wait.TryRetire{}
+	case "sweep":
+		p.Sweep(p.state)
 	case "close":
 		if a.Has("abort") {
 			return wait.Close{Stage: wait.Aborting}

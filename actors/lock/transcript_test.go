@@ -85,6 +85,7 @@ func (p *player) step(message any) {
 	for i := range effects {
 		p.print(&effects[i])
 	}
+	p.Handled(p.state, message)
 	for _, name := range p.acquires { // some holds end without an effect
 		if h := p.request(name).Hold; lost(h) && !p.ended[name] {
 			p.ended[name] = true

@@ -47,7 +47,6 @@ const (
 	DoEmit                       // report Event
 	DoReport                     // report that Request has waited long; Waiting has the details
 	DoRequeue                    // for a group: Request needs another member
-	DoStop                       // nothing is left: stop this actor unless a message is on its way to it
 )
 
 // Call is a script call that a machine asks for.

@@ -27,8 +27,6 @@ type (
 	}
 	// DemandsMissed says that a Demanded may have been lost, because the subscription to demands was broken for a while.
 	DemandsMissed struct{}
-	// TryRetire asks an actor to stop if it is idle.
-	TryRetire struct{}
 	// Close tells a machine which stage the end of the runtime has reached.
 	Close struct{ Stage Stage }
 	// RequesterGone says that an actor that waits here or holds leases has terminated. If Replaced is set, another actor has the same name by

@@ -25,6 +25,7 @@ type Player struct {
 	Kind    *scripts.Kind
 	Broken  bool   // the next grant or lease makes the step panic
 	Channel string // the last channel that was subscribed to
+	ends    bool   // the runtime is shutting down or closing
 	Out     strings.Builder
 }
 
@@ -38,6 +39,7 @@ func (p *Player) Take() string {
 // than the plain lock.
 func (p *Player) SetPolicy(options []string) {
 	lease, jitter := 30*time.Second, 0.0
+	p.ends = false
 	p.Kind = scripts.Lock
 	policy := wait.Policy{HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100_000}
 	for _, option := range options {
@@ -164,6 +166,23 @@ func (p *Player) Read(line string, alarmAt time.Duration) (verb string, a Argume
 	return verb, a
 }
 
+// Sweep writes "stop" if the registry would stop the actor of this machine when it sweeps.
+func (p *Player) Sweep(m wait.Machine) {
+	if m.Idle() {
+		p.Writef("stop")
+	}
+}
+
+// Handled writes "stop" if the registry would stop the actor after this message, because the runtime ends.
+func (p *Player) Handled(m wait.Machine, message any) {
+	if _, closes := message.(wait.Close); closes {
+		p.ends = true
+	}
+	if p.ends {
+		p.Sweep(m)
+	}
+}
+
 // Ready makes the message that confirms the subscription to the channel, for the first time or after a reconnection.
 func (p *Player) Ready(a Arguments) wait.ChannelReady {
 	ready := wait.ChannelReady{Channel: p.Channel}
@@ -197,8 +216,6 @@ func LineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
 		return "lingers"
 	case wait.DoUnlinger:
 		return "lingers no more"
-	case wait.DoStop:
-		return "stop"
 	}
 	return fmt.Sprintf("unknown effect %d", do)
 }
