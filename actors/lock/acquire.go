@@ -135,12 +135,22 @@ func (s *State) onInherited(now time.Duration, m inherited) {
 	s.onGranted(now, &callDone{call: &lockCall{}, sent: m.sent})
 }
 
-// onPromoted ends the standby: the contender competes from now on as if no other contender of this process were ahead.
-func (s *State) onPromoted(now time.Duration) {
-	if s.standby = false; s.phase == free && s.queue.Len > 0 && s.failures.Count == 0 {
-		s.retryAt = now
+// onPromoted ends the standby: the contender competes from now on as if no other contender of this process were ahead. If it has a place in Redis'
+// queue, it subscribes, and asks when the subscription is confirmed (onChannelReady). To ask before as well would be in vain for most contenders,
+// because others are ahead of them in that queue.
+func (s *State) onPromoted(now time.Duration, m promoted) {
+	s.standby = false
+	if s.phase != free || s.queue.Len == 0 || s.failures.Count > 0 {
+		return
+	}
+	if s.retryAt = now; s.pending.standing && !m.called {
+		s.listen()
+		s.retryAt += confirmMax
 	}
 }
+
+// confirmMax is how long a contender waits for the confirmation of its subscription before it asks all the same.
+const confirmMax = 50 * time.Millisecond
 
 // forgetPending drops a pending grant. A call sent at `sent` showed that Redis does not have the grant. A delayed duplicate of the attempt could
 // still create the grant, so it is released in the background until no duplicate can arrive.

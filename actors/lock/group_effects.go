@@ -63,7 +63,7 @@ func (h *Group) take(now time.Duration, next again) {
 		h.call(now, done.acquired.Next)
 	case done.acquired.Holder != "" && h.tellHolder(done.acquired.Holder):
 	case done.acquired.Queued && s.standby && h.overtakes(s):
-		h.again = append(h.again, again{s, promoted{}})
+		h.again = append(h.again, again{s, promoted{called: true}})
 	}
 	if s.member != nil && !s.member.gone && s.Idle() && !h.expects(s) {
 		h.leaveMember(s.member)
@@ -229,7 +229,7 @@ func (h *Group) call(now time.Duration, next string) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
 		case s.pending.id == next:
-			h.again = append(h.again, again{&s.State, promoted{}})
+			h.again = append(h.again, again{&s.State, promoted{called: true}})
 			return
 		case s.hasOrphan(next), s.grant != nil && s.grant.ID == next:
 			return // the place is being given up, or has got the lock meanwhile
@@ -249,7 +249,7 @@ func (h *Group) tellHolder(id string) bool {
 	if s == nil || s.phase != free {
 		return false
 	}
-	h.again = append(h.again, again{s, promoted{}})
+	h.again = append(h.again, again{s, promoted{called: true}})
 	return true
 }
 

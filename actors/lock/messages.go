@@ -20,8 +20,8 @@ type (
 		id   string
 		sent time.Duration
 	}
-	// promoted ends a contender's standby, and makes it ask at once.
-	promoted struct{}
+	// promoted ends a contender's standby. If called is set, the contender asks at once: it is probably the first in Redis' queue, or the holder.
+	promoted struct{ called bool }
 	// callDone is the result of a script call of this lock.
 	callDone struct {
 		call  *lockCall

@@ -162,7 +162,7 @@ func (s *State) receive(now time.Duration, message any) {
 	case inherited:
 		s.onInherited(now, m)
 	case promoted:
-		s.onPromoted(now)
+		s.onPromoted(now, m)
 	case wait.Alarm:
 		s.alarmAt = clock.Never
 	case lease.Due:
