@@ -6,31 +6,32 @@ import (
 )
 
 // attendance estimates how many subscribers of the channel never try for the lock, although each release of this process notifies them. They are
-// called mere listeners.
+// called mere listeners: for example a monitor, a waiter in another database of the server, or a process that is stopped.
 //
-// Some subscribers never try: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who receives
-// it, and a release does not say who made it, so the process can only count releases. Between its release and its next grant, every other process
-// that wants the lock has one turn. The subscribers without a turn count as absent. Turns are sometimes counted wrongly, because a process is slow
-// or has two turns. So the estimate is the number of subscribers that were absent in nearly all of the newest turns. A single turn in which far more
-// processes came than usual lowers it at once, because one of them may have been taken for a mere listener.
+// A message does not say who receives it, and a release does not say who made it, so the process can only count releases. It counts those
+// between its own release and its next grant, which are called a round. In a round, every other process that wants the lock has one turn, and
+// the subscribers without a turn count as absent. Some counts are wrong, because a process is slow or has two turns in a round. So the estimate
+// is the number of subscribers that were absent in nearly all of the newest rounds. If far more processes than usual have a turn in one round,
+// the estimate drops at once, because one of them may have been taken for a mere listener.
 //
-// The more processes compete, the more often turns are counted wrongly (doubt). If each wrong count lowered the estimate, a process would wait for mere
-// listeners, and miss turns meanwhile; then it would count wrongly again, as would the others.
+// The more processes compete, the more often counts are wrong (doubt). If every wrong count lowered the estimate, a process would wait for mere
+// listeners and miss its turn. Its next count would then be wrong as well, and so would the counts of the others.
 type attendance struct {
 	notified int  // subscribers that this process's newest release notified, not counting this process
-	came     int  // known turns of other processes since this process's newest release
+	came     int  // known turns of other processes in this round
 	taken    bool // another process has the lock
-	waited   bool // since this process's newest release, a local waiter has waited while other processes had their turns
+	waited   bool // in this round, a local waiter has waited while other processes had their turns
 
 	mere   int        // number of subscribers that are taken for mere listeners
-	absent [12]uint16 // number of absent subscribers, in each of the newest turns
-	turns  int        // turns of this process that were counted; 0 again after a release that notified nobody
+	absent [12]uint16 // number of absent subscribers, in each of the newest rounds
+	turns  int        // number of rounds that were counted; 0 again after a release that notified nobody
 }
 
-// Of the newest turns, outliers may have been counted wrongly, and up to outliersMore more if several processes compete (doubt).
+// The smallest counts of the newest rounds are ignored, because they may be wrong: outliers of them, and up to outliersMore more if several
+// processes compete (doubt).
 const outliers, outliersMore = 2, 3
 
-// released begins to count after a release by this process.
+// released begins a round after a release by this process.
 func (a *attendance) released(notified int) {
 	a.notified, a.came, a.taken, a.waited = notified, 0, false, false
 	if notified == 0 {
@@ -45,7 +46,7 @@ func (a *attendance) heard(releases int) {
 	a.taken = false
 }
 
-// conclude ends the count when this process gets a grant.
+// conclude ends the round when this process gets a grant.
 func (a *attendance) conclude() {
 	if a.taken {
 		a.came++ // the process that had the lock has released it, but its message has not arrived
@@ -66,7 +67,7 @@ func (a *attendance) conclude() {
 // doubt is the number of turns by which a count may be wrong: half the number of processes that usually compete.
 func (a *attendance) doubt() int { return (a.notified - a.mere) / 2 }
 
-// usual returns the number of subscribers that were absent in all of the newest turns but the outliers.
+// usual returns the number of subscribers that were absent in all of the newest rounds but the outliers.
 func (a *attendance) usual() int {
 	if a.turns < len(a.absent) {
 		return 0

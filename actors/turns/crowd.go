@@ -4,23 +4,23 @@ import "time"
 
 // crowd is this process's place among 64 processes or more that wait for a lock. Redis assigns the places (scripts/lib/crowd.lua): each process
 // that is refused gets a ticket, and 16 tickets make a row. Only the rows in front receive the messages of releases. A process further back
-// subscribes to the channel of its row, and waits until the row is called. So the messages of a turn do not grow with the number of processes, and
-// its scripts hardly do.
+// subscribes to the channel of its row, and waits until the row is called. So the number of messages in a turn does not grow with the number of
+// processes, and the number of scripts hardly grows.
 //
 // A process gets a new ticket for each of its turns, so its next place is behind all others.
 type crowd struct {
 	here   bool  // there was a crowd at the newest refusal, or enough subscribers for one at a release since
-	none   bool  // there was none although there were enough subscribers: the user has no right to the tickets
+	none   bool  // the newest refusal showed no crowd although there are enough subscribers: the Redis user may not use tickets
 	in     bool  // this process has a ticket
 	yields bool  // this process has just had its turn: its next attempt takes a ticket, even if the lock is free
 	ticket int64 // its ticket, if its row has yet to be called; 0: the row is in front
 }
 
 const (
-	crowdLeast = 64              // subscribers to the releases from which on there may be a crowd; also in scripts/lib/crowd.lua
+	crowdLeast = 64              // with this many subscribers to releases there may be a crowd; also in scripts/lib/crowd.lua
 	rowSize    = 16              // number of tickets in a row, and of processes ahead of a row when it is called; also in scripts/lib/crowd.lua
 	callMin    = time.Second     // the shortest wait for the call of a row, without jitter, before the process tries again
-	callMax    = 5 * time.Second // the longest such wait: the calls may have stopped
+	callMax    = 5 * time.Second // the longest such wait: if the calls have stopped, more would be wasted
 )
 
 // Row returns the row whose call this process waits for; 0: it waits for releases. The first ticket is 32, so no row is 0.
@@ -32,8 +32,8 @@ func (y *Turns) InCrowd() bool { return y.crowd.in }
 // Yields reports whether the next attempt should take a ticket and nothing else, if there is still a crowd.
 func (y *Turns) Yields() bool { return y.crowd.yields }
 
-// Called notes that the row of this process was called. The holder of the lock is then ahead of it, and sixteen processes are ahead of its row. longest
-// is the longest that a turn usually lasts. The message may be late: a process that does not wait for a call ignores it.
+// Called notes that the row of this process was called. At that time, the lock's holder and sixteen other processes were ahead of its row.
+// longest is the longest that a turn usually lasts. The message may be late: a process that does not wait for a call ignores it.
 func (y *Turns) Called(now, longest time.Duration) {
 	if y.crowd.ticket == 0 {
 		return
@@ -44,8 +44,8 @@ func (y *Turns) Called(now, longest time.Duration) {
 	y.gaps.last = 0 // this process has not received the messages of earlier releases
 }
 
-// FirstTry decides when a process of a crowd that has just subscribed to releases tries if no release comes before; 0: it is not in a crowd, or does
-// not know its place, and nothing was decided.
+// FirstTry returns the instant at which this process, which has just subscribed to releases, tries if no release comes first. 0: nothing was
+// decided, because the process is not in a crowd or does not know its place.
 func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	if !y.crowd.in || !y.placed {
 		return 0
@@ -70,7 +70,7 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 		r.Ticket = 0
 	}
 	y.crowd, y.ahead = crowd{here: true, in: true, ticket: r.Ticket}, r.Place
-	y.attendance.waited = false // it does not receive the messages of all turns, so it cannot count who is absent
+	y.attendance.waited = false // a process in a crowd misses the messages of some turns, so it cannot count who is absent
 	stay := min(callMin+time.Duration(y.ahead)*r.Longest, callMax)
 	if r.Holder == "" { // the lock is free, so perhaps no process ahead is left
 		stay = callMin
@@ -81,18 +81,19 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	y.until = now + stay + p.Jitter(stay/4+1)
 }
 
-// leaveCrowd ends a turn while there may be a crowd. The next attempt of this process takes a new ticket, if there is one. That is so even if this
-// process got the lock without a ticket, and has never seen the crowd. If it counted the others by its release, as without a crowd, it would only let
-// those in front go first.
+// leaveCrowd ends a turn when there may be a crowd. If there is one, the next attempt of this process takes a new ticket, even if this process
+// got the lock without a ticket and has never seen the crowd. Without tickets, a process lets as many others go first as its release has
+// notified. In a crowd that would be only the processes in front.
 func (y *Turns) leaveCrowd() (stay time.Duration) {
 	y.crowd = crowd{here: true, yields: true}
 	y.placed, y.ahead, y.patience.early = false, 0, false
 	return y.slot
 }
 
-// missing estimates whether a process ahead in the crowd was counted although it does not want the lock, by the time since the newest release: the lock
-// was free for a slot. It returns 1 if so. Without that, all processes would have the same error, and slots, which grow with the turns, would
-// pass in each turn. Such a time may also be a long turn. Then the place is too far forward, and a refusal corrects it.
+// missing returns 1 if a process ahead in the crowd seems not to want the lock, otherwise 0. It decides by the time since the newest release: if
+// that is twice the usual length of a turn, the lock was probably free while the process ahead let its slot pass. That process is ahead of all
+// others, so without missing, all would wait for one slot more in each turn, and the slots would grow with the turns. The time may also be that
+// of one long turn. Then this process's place is too far forward, and its next refusal corrects the place.
 func (y *Turns) missing(now time.Duration) int {
 	if !y.crowd.in || y.patience.turn == 0 || y.patience.released == 0 {
 		return 0

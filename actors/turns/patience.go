@@ -2,13 +2,14 @@ package turns
 
 import "time"
 
-// patience makes slots as long as the turns of other processes. (A slot is the time that a process leaves to each process ahead of it, see Turns.)
-// When these slots are over, the process tries, in case those ahead have stopped waiting. If slots are shorter than turns, every process tries
-// during each turn, and all but the first find the lock taken: an attempt in vain.
+// patience makes slots as long as the turns of other processes. (A slot is the time that a process leaves to each process ahead of it, see
+// Turns.) When these slots are over, the process tries, in case those ahead have stopped waiting. If slots are shorter than turns, one process
+// gets the lock, and all the others try during its turn and find the lock taken: an attempt in vain.
 //
-// Each attempt in vain therefore doubles the slots. The first few do not count, because each of the other processes may have caused one of them. An
-// early attempt that finds the lock free makes slots short again: a process ahead has stopped waiting, and its slot left the lock free. If only
-// mere listeners are ahead, each process finds the lock free before its slots double, so slots stay short.
+// Each attempt in vain therefore doubles the slots. The first few do not count, because each of the other processes may have caused one of them.
+// An early attempt is one that is made although processes are ahead. If it finds the lock free, slots become short again: a process ahead has
+// stopped waiting, and the lock was free during its slot. If only mere listeners are ahead, each process finds the lock free before its slots
+// double, so slots stay short.
 //
 // Neither error is harmless. Slots that are too long leave the lock free. Slots that are too short cause turns out of order, which spoil the
 // estimate of attendance.

@@ -8,7 +8,7 @@ type Policy struct {
 	GapEvery   time.Duration // interval of gaps if a process has no competitor
 	GapShared  time.Duration // interval of gaps if processes compete; when two processes alternate, less than one wait in a hundred meets a gap
 	ClockError time.Duration // the largest error of a process's estimate of the server's time
-	YieldMax   time.Duration // how long the slots of all processes ahead last together at most, unless patience or slotMin makes them longer
+	YieldMax   time.Duration // the longest that the slots of all processes ahead last together, unless patience or slotMin makes them longer
 
 	Jitter     func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
 	ServerTime func(time.Duration) time.Duration // converts an instant of this process to the server's time

@@ -31,7 +31,7 @@ import (
 type Turns struct {
 	until time.Duration // no attempt before this instant, except by TryAcquire, which sets it to 0
 	ahead int           // number of other processes that have a turn before this one
-	fresh time.Duration // up to this instant, ahead counts; after it, the processes ahead must have stopped waiting
+	fresh time.Duration // the instant up to which ahead is used; after it, the processes ahead must have stopped waiting
 	slot  time.Duration // the time that each process ahead has to acquire the lock
 	gapTo time.Duration // end of the gap, in which this process leaves the lock to clients that are not counted
 	heard int           // messages and subscriptions that came while this process held the lock, or since its release was sent
@@ -52,9 +52,9 @@ type Turns struct {
 }
 
 const (
-	slotMin = 500 * time.Microsecond // slots that are longer do not become shorter than this, however many processes are ahead
+	slotMin = 500 * time.Microsecond // slots are shortened if many processes are ahead, but not below this
 	slotMax = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; it is wasted on a mere listener
-	farMax  = 900 * time.Millisecond // most that a process far behind waits besides YieldMax: all processes ahead may have stopped waiting at once
+	farMax  = 900 * time.Millisecond // longest wait of a process far behind, beyond YieldMax: all processes ahead may have stopped waiting at once
 	winsMax = 10
 	goodMax = 8 // after this many turns in which every process used its slot, slots become shorter again
 )
@@ -117,7 +117,7 @@ type Refusal struct {
 
 // Refused notes a refusal, which gives a newcomer its place among the subscribers.
 func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
-	if r.Subscribers > 0 || y.crowd.in { // the subscribers are those of the releases: there may be none while this process waits for a call
+	if r.Subscribers > 0 || y.crowd.in { // subscribers to releases are counted: there may be none while this process waits for a call
 		y.findPlace(p, now, r)
 	}
 	y.patience.refused(r.Holder)
@@ -142,8 +142,9 @@ func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
 	y.fresh = now + 2*time.Duration(y.ahead)*max(r.Longest, y.patience.turn)
 }
 
-// AsksPlace reports whether a refusal of the next attempt should say which place this process has. It should if the process has no place, or one in a
-// crowd, which Redis knows better. It also should if the process is first: if it is refused all the same, a crowd may have begun.
+// AsksPlace reports whether a refusal of the next attempt should say which place this process has. It should if the process has no place, or if
+// its place is in a crowd, which Redis knows better. It also should if the process is first: if it is refused all the same, a crowd may have
+// begun.
 func (y *Turns) AsksPlace() bool { return !y.placed || y.crowd.in || y.ahead == 0 }
 
 // Waited notes that a local waiter waits while other processes have their turns.
