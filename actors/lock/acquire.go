@@ -206,8 +206,8 @@ func tooLate(took time.Duration) error {
 	return fmt.Errorf("the grant came %v after it was asked for, longer than its lease", took)
 }
 
-// begin makes the pending grant the held one. A call that was sent at the instant sent has confirmed it. The watchdog gets it in the same step.
-// What was known about an earlier grant or holder no longer counts.
+// begin makes the pending grant the held one. A call that was sent at the instant sent has confirmed it. The watchdog gets the grant in the same
+// step. What was known about an earlier grant or holder no longer counts.
 func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 	t := s.pending
 	g := &grant{home: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.ttl, tokens: tokens}

@@ -147,8 +147,8 @@ func (s *State) listen() {
 	}
 }
 
-// counts returns what an attempt for this waiter contains so that a refusal says which place this process has: the channel of releases, with a mark if
-// it knows of a crowd; empty: the refusal need not say it.
+// counts returns the argument of an attempt for this waiter that makes a refusal report the place of this process. It is the channel of
+// releases, with a mark before it if this process knows of a crowd, or empty if the refusal need not report the place.
 func (s *State) counts(head *wait.Request) string {
 	mark := ""
 	switch {
@@ -166,11 +166,12 @@ func (s *State) counts(head *wait.Request) string {
 }
 
 // onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection the
-// first waiters of all actors try. To spread their attempts, each tries after a short random delay. An attempt that is due earlier is not put off. A
-// process does not try before its turn, or while it waits for a call.
+// first waiters of all actors try. To spread their attempts, each tries after a short random delay, unless an attempt is due earlier. A process
+// does not try before its turn, or while it waits for a call.
 //
-// After the first subscription to the channel of its row, a process does not try: at least one other row is called first, so no call has been missed. A
-// process of a crowd that has just subscribed to the channel of releases waits for its turn (Turns.FirstTry).
+// There are two exceptions, for a subscription that is new and not restored. If the channel is that of a row, the process does not try: at least
+// one other row is called first, so no call has been missed. If the channel is that of releases, and the process has a place in a crowd, it
+// waits for its turn (Turns.FirstTry).
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == wait.Unwatched || s.member == nil && m.Channel != s.channel {
 		return
@@ -220,7 +221,8 @@ func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 }
 
 // wake schedules the next attempt. During an attempt, wake only keeps the instant: the attempt may have been executed before or after the
-// release, and its result decides. After failures, the back-off continues: a message from one connection does not prove that calls arrive.
+// release, and its result decides. After failures, the back-off continues: a message that arrives on one connection does not prove that calls on
+// another reach Redis.
 func (s *State) wake(now, at time.Duration) {
 	switch {
 	case s.phase == acquiring:

@@ -10,7 +10,7 @@
 //	script.go    the calls' scripts and replies
 //	acquire.go   contending in Redis: attempts and their outcomes
 //	busy.go      a lock that others hold: when to try again, the subscription, wake-ups
-//	waiters.go   what waiters are told
+//	waiters.go   errors for waiters, and reports about them
 //	turn.go      handing a grant on inside the process, and ending a turn
 //	linger.go    a grant that stays in Redis without a holder (Options.Linger)
 //	grant.go     what a machine knows of its grant besides package lease

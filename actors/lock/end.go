@@ -39,8 +39,8 @@ func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length
 	return &s.orphans[len(s.orphans)-1]
 }
 
-// frees reports whether a grant is being released in the background and its at-least is over, so that the lock is about to be free. It is also true
-// of the last grant that was released in this way: whoever names it as the holder has not seen its release.
+// frees reports whether a grant is being released in the background and its at-least is over, so that the lock is about to be free. It is also
+// true of the last grant that was released in this way: a reply that names that grant as the holder is older than its release.
 func (s *State) frees(now time.Duration, id string) bool {
 	return id != "" && id == s.freed || slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id && g.least <= now })
 }
@@ -102,7 +102,7 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	}
 }
 
-// remembers returns the state that remembers an orphan that has ended: of a group it is the desk, because the member may end with the orphan.
+// remembers returns the state that remembers an orphan that has ended. In a group that is the desk, because the member may end with the orphan.
 func (s *State) remembers() *State {
 	if s.member != nil {
 		return &s.member.group.desk

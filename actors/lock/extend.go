@@ -117,7 +117,7 @@ func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 // onExtendDone moves the deadline after a confirmed extend. The lease counts from the instant before the call was sent, as for an acquire.
 // The watchdog gets the grant anew, because its timer was set for the old deadline.
 //
-// If the outcome is unknown, the call is repeated. The deadline stays the earlier of the two until a reply says which one is true.
+// If the outcome is unknown, the call is repeated. Until a reply comes, the deadline stays at the earlier of the old and the new one.
 func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	e := s.extension
 	if e == nil || m.call != e.call || s.phase != held {

@@ -92,8 +92,8 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 
 // Step handles one message and returns the effects, which then belong to the caller.
 //
-// After the message, Step does what is due, in a fixed order. It ends a lingering grant before it admits waiters: if the grant has expired, its
-// member ends at once and keeps no waiter out. It admits waiters before promote chooses the first contender, because one of them may be the
+// After the message, Step does what is due, in a fixed order. It ends a lingering grant before it admits waiters: if that grant has expired, its
+// member ends at once, and keeps no waiter out. It admits waiters before promote chooses the first contender, because one of them may be the
 // first.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // the steps that a panic has left
@@ -276,8 +276,9 @@ func (h *Group) onClose(m wait.Close) {
 	h.refuseWaiting(protocol.ErrClosed)
 }
 
-// advanceStage passes the stage of a shutdown on to the members. While the runtime drains, a contender whose owner holds the lock alone may continue:
-// its owner may need the second hold to finish. If the first hold ends before that, the contender is refused like any other.
+// advanceStage passes the stage of a shutdown on to the members. While the runtime drains, one kind of contender may continue: its owner already
+// holds the lock alone, and may need this second hold to finish and release the first. If the first hold ends before that, the contender is
+// refused like any other.
 func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
 		return

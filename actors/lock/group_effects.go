@@ -92,8 +92,8 @@ func (h *Group) expects(s *State) bool {
 	return slices.ContainsFunc(h.again, func(a again) bool { return a.state == s })
 }
 
-// overtakes reports whether a contender entered Redis' queue before an older contender of this process, whose calls were lost. Then this
-// contender must leave standby: it must be subscribed when it becomes the first in the queue.
+// overtakes reports whether s entered Redis' queue before an older contender of this process did, because the older one's calls were lost. s
+// must then leave standby: it must be subscribed when it becomes the first in the queue.
 func (h *Group) overtakes(s *State) bool {
 	for other := h.first; other != nil && &other.State != s; other = other.next {
 		if other.contends() && !other.pending.standing {
@@ -208,8 +208,8 @@ func (h *Group) inherit(done *callDone) {
 	}
 }
 
-// contender returns the member that asks for this grant; nil: none does. There may be very many members, but the one that has the grant is usually
-// the first.
+// contender returns the member that asks for this grant; nil: none does. There may be very many members, but usually the first one already has
+// this grant, and the search ends there.
 func (h *Group) contender(id string) *State {
 	if !strings.HasPrefix(id, h.policy.Runtime) {
 		return nil
@@ -274,8 +274,8 @@ func (h *Group) gather(s *State, r *wait.Request) {
 	}
 }
 
-// gatherFrom moves the owner's requests from one queue to the member that holds the lock, or to a new member if they share it. Requests that the
-// grant makes impossible are refused.
+// gatherFrom moves the owner's requests from one queue to the member that holds the lock, or to a new member if they share the lock. Requests
+// that the grant makes impossible are refused.
 func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 	if q.Owners[r.Owner] == 0 {
 		return

@@ -20,7 +20,7 @@ const (
 	behindMax = 16
 )
 
-// admit takes in a request. If it comes back from a member (before), it is counted as a waiter already.
+// admit takes in a request. before says that the request was part of a member until now, so it is already counted as a waiter.
 //
 // Two kinds of request do not wait behind the queue, because the queue may be waiting for their very owner: re-entries, and requests of an
 // owner that holds the lock alone and wants to share it.
@@ -64,8 +64,8 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether r, a try, would become part of a member at once, or as soon as the members that keep it out have ended. A try may not wait for
-// other requests. A try that shares the lock may join holders; a try that wants the lock alone may not.
+// open reports whether r, a try, would become part of a member at once, or as soon as the members that no caller needs any more have ended
+// (vacates). A try may not wait for other requests. A try that shares the lock may join holders; a try that wants the lock alone may not.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
@@ -130,8 +130,8 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 }
 
 // moveUp handles a waiter that gives up: the waiters behind it take the places ahead of them in Redis' queue, so that the process loses only its
-// last place. If it gave up the first place instead, a process with impatient waiters would never reach the head of the queue. Other processes do
-// not wait longer because of that. There may be very many waiters, so at most behindMax move up.
+// last place. If it gave up the first place instead, a process with impatient waiters would never reach the head of the queue. Moving up makes
+// no other process wait longer. There may be very many waiters, so at most behindMax move up.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	s := servedBy(gone).member
 	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {

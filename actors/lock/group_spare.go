@@ -26,8 +26,8 @@ func (p *spare) freed(now, from time.Duration, n int) {
 	p.news++
 }
 
-// asked notes the reply to an acquire of s. The reply may be older than a message that came while the call was in flight; then at least one waiter
-// may ask. A call that a message has caused may have the same time as the message. The times then do not show which was first, so asked also
+// asked notes the reply to an acquire of s. The reply may be older than a message that came while the call was in flight; then at least one
+// waiter may ask. If the message has caused the call, both may have the same time. The times then do not show which came first, so asked also
 // compares news.
 func (p *spare) asked(s *State, done *callDone) {
 	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent && p.news != done.call.news {
@@ -56,8 +56,8 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 }
 
 // findOwn finds the member for a request that needs a grant of its own; nil: a new member. An existing member can serve the request if it has
-// neither a grant nor a waiter, and if no member behind it has a waiter, tries aside. ok is false if the request must stay in the queue: only as
-// many waiters become members as may ask Redis, but always at least one.
+// neither a grant nor a waiter, and if no member behind it has a waiter other than a try. ok is false if the request must stay in the queue:
+// only as many waiters become members as may ask Redis, but always at least one.
 func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {

@@ -92,11 +92,12 @@ const (
 	releasing              // a release is in flight, or will be repeated
 )
 
-// turn is the time from when this process wins the lock in Redis until other processes may have it. A pass replaces the grant within a turn.
+// turn is the time for which this process keeps the lock for its local holders: from a grant in Redis until other processes may get the lock. A
+// pass within a turn replaces the grant by another.
 type turn struct {
 	start    time.Duration
 	served   int           // local holders so far
-	spent    bool          // no other local waiter may get the grant
+	spent    bool          // the grant must not go to another local waiter
 	lingerTo time.Duration // the instant up to which the turn's grant may linger; 0: no grant of this turn has lingered yet
 	ending   bool          // Redis is being asked whether other processes wait; if none does, the next grant begins a new turn
 }

@@ -71,9 +71,9 @@ func (s *State) turnsIn() time.Duration {
 	return 1
 }
 
-// endTurn gives other processes the chance to acquire the lock, by a release, or by a pass that may turn into one. The script of that pass releases
-// the lock if other processes wait. If none waits, it passes the lock on to the next local waiter, which saves a release and an acquire. The script
-// decides by the number of subscribers, so the server must know all of them (Counts).
+// endTurn gives other processes the chance to acquire the lock, by a release or by a special pass. The script of that pass releases the lock if
+// other processes wait. If none waits, it passes the lock on to the next local waiter, which saves a release and an acquire. The script decides
+// by the number of subscribers, so the server must know all of them (Counts).
 //
 // When a gap is due, the lock is released all the same: without gaps, clients that poll would never find it free.
 func (s *State) endTurn(now time.Duration, head *wait.Request) {
@@ -190,8 +190,8 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	}
 }
 
-// unhold removes a lease from the grant. The newest lease takes its place in the list, because very many readers may share a grant. The leases of
-// actors end here; a goroutine has ended its own before.
+// unhold removes a lease from the grant. The newest lease takes its place in the list: very many readers may share a grant, and moving all later
+// leases would be slow. The leases of actors end here; a goroutine has ended its own before.
 func (s *State) unhold(h *lease.Hold) {
 	end := len(s.holds) - 1
 	newest := s.holds[end]
@@ -305,9 +305,9 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	}
 }
 
-// passedAt returns an instant for endGrant, after a pass that has succeeded: since then, a delayed duplicate of the old grant's acquire may have
-// brought the old grant back. Usually that is the instant at which the call was sent. But if the pass was repeated, its first copy may have
-// replaced the old grant already. Where the old grant can exist beside the new one, a duplicate may have run since that copy, so passedAt then
+// passedAt returns the instant that endGrant needs after a successful pass: a delayed duplicate of the old grant's acquire that runs later may
+// have brought the old grant back. Usually that is the instant at which the call was sent. But if the pass was repeated, its first copy may have
+// replaced the old grant already. If each holder has a grant of its own, the old grant can come back beside the new one, so passedAt then
 // returns the instant of the first copy.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
