@@ -258,7 +258,7 @@ func (r *Run) ready(p *peer.Peer, w workload.Workload, o *report.Outcome) *conte
 	return c
 }
 
-// sized returns the workload in the size of this run: a quick one makes it smaller.
+// sized returns the workload in the size for this run. A quick run gets a smaller one.
 func (r *Run) sized(w workload.Workload) workload.Workload {
 	w.Lease = peer.Lease
 	if r.options.Quick {
