@@ -79,9 +79,9 @@ func (l *Lock) sameKey(other *Lock) bool {
 // error, Acquire releases what it has acquired, for at most 500 ms; the runtimes keep trying to release what no server has
 // confirmed by then.
 //
-// WithWait limits the whole acquire. The options about the lease apply to every member. If later members took long, Multi extends the fixed leases
-// (WithLease) of early ones to their full length. An Owner is valid in its runtime only, so WithOwner and ContextWithOwner are ErrInvalid when a
-// member belongs to another runtime. A nested Do re-enters without them.
+// WithWait limits the whole acquire. The options about the lease apply to every member. If later members took long, Multi extends the fixed
+// leases (WithLease) of early ones to their full length. An Owner is valid in its runtime only: if a member belongs to another runtime, an
+// acquire with WithOwner or ContextWithOwner fails with ErrInvalid. Nested calls of Do re-enter without them.
 func (m *MultiLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return m.acquire(ctx, opts, false)
 }

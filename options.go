@@ -23,7 +23,7 @@ type Options struct {
 	// RenewBatch is the maximum number of locks that one renewal script renews. Default 100, at most 10 000: a script blocks the server
 	// while it runs.
 	RenewBatch int
-	// FairWait is how long Redis keeps the place of a waiter in a fair lock's queue, Redisson's fairLockWaitTimeout. Default 5 min. If a
+	// FairWait is how long Redis keeps the place of a waiter in a fair lock's queue (Redisson's fairLockWaitTimeout). Default 5 min. If a
 	// process dies, other Holdfast processes that use the lock remove its places within one lease.
 	FairWait time.Duration
 	// Handoff limits how long this process passes a lock on among its own waiters.
@@ -59,14 +59,14 @@ type Options struct {
 	// with the first release after the lock was acquired in Redis; later acquires and releases do not prolong it. Default 0: the lock is
 	// released at once. At most Lease/4. It is for locks that one process takes again and again: those of a partition, an account, a session.
 	//
-	// To others the lock is taken meanwhile. If another Holdfast process wants it, that process gets it within milliseconds; any other client gets
-	// it when Linger has passed. If this process dies, others wait for the rest of the lease, as if it had died holding the lock. Close, Shutdown
-	// and ForceRelease free a lingering lock at once.
+	// Others find the lock taken meanwhile. If another Holdfast process wants it, that process gets it within milliseconds; any other client
+	// gets it when Linger has passed. If this process dies, others wait for the rest of the lease, as if it had died holding the lock. Close,
+	// Shutdown and ForceRelease free a lingering lock at once.
 	//
 	// Linger applies to plain, fenced and write locks that are renewed with the usual lease. It needs one more connection to Redis, and
 	// rights to the channels "holdfast_demand:*": see SECURITY.md.
 	Linger time.Duration
-	// Trace has functions that are called for acquires, leases, renewals and calls to Redis. Default nil. Module otelholdfast makes one for
+	// Trace has functions that are called for acquires, leases, renewals and calls to Redis. Default nil. Module otelholdfast makes a Trace for
 	// OpenTelemetry.
 	Trace *Trace
 	// Migrating is for a fleet that moves from redsync or redislock to Holdfast process by process. These libraries write a string under a
@@ -201,9 +201,9 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 // holder all the same, at once and without an event. ForceRelease frees the lock even then. WithAtLeast is for jobs that are shorter than the
 // difference between the clocks of their processes: the other processes find the lock taken.
 //
-// Such an acquire always calls Redis. If an owner re-enters WithAtLeast, the lock stays until the later of the two times. For a multi lock, d begins
-// when all members are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds the time of WithLease
-// or WithAtMost, and for kinds other than lock, fenced, fair and write lock.
+// Such an acquire always calls Redis. If an owner re-enters WithAtLeast, the lock stays taken until the later of the two times. For a multi lock, d
+// begins when all members are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds the time of
+// WithLease or WithAtMost, and for kinds other than lock, fenced, fair and write lock.
 func WithAtLeast(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }
