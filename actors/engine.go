@@ -419,8 +419,9 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
-// replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window (rpc.Window), but
-// its worker hangs until the connection is given up. replyWait is therefore StuckMax windows, so that a worker is left for the next attempt.
+// replyWait is the time limit for reading from a connection, and for writing to it, in one pipeline. The gateway gives up a call after its
+// window (rpc.Window), but the worker that has sent the call hangs until this limit has passed. At most StuckMax hanging workers are replaced at
+// a time. So the limit is StuckMax windows: then a worker is left for the next attempt.
 //
 // The limit is at least redisnode.Silence, because a brief pause of the server must not cost all its connections. If the lease is shorter than
 // 375 ms, all workers may therefore hang for up to redisnode.Silence. If replicas must acknowledge, AckTimeout is added. The limit is never more

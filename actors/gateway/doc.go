@@ -3,7 +3,7 @@
 //
 //	gateway.go          the object: what is in line, what is in flight, deadlines
 //	run.go              a goroutine that waits for its result sends its call itself
-//	line.go             how long a call waits to be sent (the call itself: package rpc)
+//	line.go             the calls that wait to be sent, and for how long
 //	outage.go           what is sent while Redis does not answer, and right after that
 //	sender.go, batch.go one pipeline, on a worker's goroutine: scripts, replies, the mark at its end
 //	parcel.go           several calls as one command, and one reply as several

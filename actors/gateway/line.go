@@ -18,8 +18,8 @@ type line struct {
 }
 
 const (
-	sweepCost  = 3 * time.Microsecond // the shortest time between two sweeps is this, times the number of waiting calls
-	sweepLeast = time.Second          // the longest time between two sweeps, unless the shortest is longer; a sweep drops withdrawn calls
+	sweepCost  = 3 * time.Microsecond // the shortest time between two sweeps, for each waiting call
+	sweepLeast = time.Second          // a sweep is due after this even if no call expires, because it also drops withdrawn calls
 )
 
 func (l *line) len() int { return len(l.first) + len(l.rest) }
