@@ -159,7 +159,7 @@ func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 	})
 }
 
-// If an owner re-enters with another at-least, the later end counts. Redis has it before the acquire returns.
+// If an owner re-enters with another at-least, the later of the two ends counts. Redis knows that end before the acquire returns.
 func TestAtLeast_ReentryMovesTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		for _, c := range []struct {

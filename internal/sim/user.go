@@ -40,7 +40,7 @@ func (u *user) run() {
 	}
 }
 
-// sleep is a pause of a user; a pause of its process prolongs it.
+// sleep makes the user pause. If its process is paused meanwhile, the user sleeps until that pause is over as well.
 func (u *user) sleep(d time.Duration) {
 	u.w.pause(d)
 	u.p.awake(dice(u.r.Uint64()))

@@ -123,7 +123,7 @@ func newRights(prefix string) *rights {
 	return r
 }
 
-// add adds rules. In them, NAME stands for the name of a lock, and {NAME for the name in a key that is derived from it.
+// add adds rules. In a rule, NAME stands for the name of a lock, and {NAME for the name in a derived key, usually in braces.
 func (r *rights) add(rules string) {
 	for rule := range strings.FieldsSeq(rules) {
 		if r.prefix == "" && rule[0] == '~' {
