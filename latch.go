@@ -13,7 +13,7 @@ import (
 // delete it (CROSSSLOT).
 type CountDownLatch struct{ counter }
 
-// CountDownLatch returns the latch with this name, Redisson's getCountDownLatch. Making a handle is cheap and does no I/O. A bad
+// CountDownLatch returns the latch with this name (Redisson's getCountDownLatch). Making a handle is cheap and does no I/O. A bad
 // name is reported by the first call that would use it, as an error matching ErrInvalid.
 func (rt *Runtime) CountDownLatch(name string) *CountDownLatch {
 	return &CountDownLatch{rt.counter(scripts.CountDownLatch, name)}

@@ -25,7 +25,7 @@ type PermitSemaphore struct {
 	counter
 }
 
-// PermitSemaphore returns the semaphore with this name, Redisson's getPermitExpirableSemaphore. Until its permits are set, it has
+// PermitSemaphore returns the semaphore with this name (Redisson's getPermitExpirableSemaphore). Until its permits are set, it has
 // none.
 func (rt *Runtime) PermitSemaphore(name string) *PermitSemaphore {
 	return &PermitSemaphore{lock: rt.lock(scripts.Permit, name), counter: rt.counter(scripts.PermitSemaphore, name)}

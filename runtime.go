@@ -197,11 +197,12 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 // returns an error that matches ctx's. Locks that could not be released, or that the server refuses to release, expire by their
 // TTL. Later calls wait for the same end.
 //
-// Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for
-// Options.Lease/3 (at least 1 s, at most 10 s, and at least half a second longer than one call may take), Close gives up the remaining
-// releases and returns an error that says so. It does so at most Options.Lease plus one second after the call, or after the time
-// above if that is longer. Permits of a Semaphore whose release was given up are reported by an Unconfirmed event. Calls of the client that
-// still hang end with its ReadTimeout. If the client was closed before the runtime, Close cannot release anything, and its error says so.
+// Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for Options.Lease/3
+// (at least 1 s, at most 10 s, and at least half a second longer than one call may take), Close gives up the remaining releases and
+// returns an error that says so. It gives up within Options.Lease plus one second of the call, or once that time without an answer is
+// over, if that is later. Permits of a Semaphore whose release was given up are reported by an Unconfirmed event. Calls of the client
+// that still hang end with its ReadTimeout. If the client was closed before the runtime, Close cannot release anything, and its error
+// says so.
 //
 // Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and for an actor that blocks the
 // delivery of its Lost message. It then returns an error that says so, with everything released.
@@ -216,14 +217,14 @@ func (rt *Runtime) System() *actor.ActorSystem { return rt.engine.System() }
 // NewOwner returns a new owner for WithOwner and ContextWithOwner. An Owner is valid only in the runtime that made it.
 func (rt *Runtime) NewOwner() Owner { return protocol.NewOwner(rt.id, rt.engine.Number()) }
 
-// Lock returns the reentrant lock with this name, Redisson's getLock. Making a handle is cheap and does no I/O.
+// Lock returns the reentrant lock with this name (Redisson's getLock). Making a handle is cheap and does no I/O.
 //
 // A bad name is reported by the first call that would use it, as an error matching ErrInvalid. Bad names are empty, longer than 512
 // bytes, not valid UTF-8, or contain control characters or any braces other than exactly one non-empty {tag}.
 func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) }
 
-// FairLock returns the lock with this name that is granted in queue order across goroutines, processes and languages, Redisson's
-// getFairLock. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
+// FairLock returns the lock with this name that is granted in queue order across goroutines, processes and languages (Redisson's
+// getFairLock). Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
 // When a waiter gives up, each of the next waiters of its process, at most sixteen, moves up to the place of the waiter before it.
 // The last of these places is removed from the queue. So no waiter of another process gets more waiters ahead of it than before.
@@ -232,7 +233,7 @@ func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) 
 // Redisson's own dead waiters stay for its fairLockWaitTimeout.
 func (rt *Runtime) FairLock(name string) *Lock { return rt.lock(scripts.FairLock, name) }
 
-// FencedLock returns the lock with this name whose leases carry a fencing token (Lease.Token), Redisson's getFencedLock. Each
+// FencedLock returns the lock with this name whose leases carry a fencing token, Lease.Token (Redisson's getFencedLock). Each
 // holder's token is larger than all earlier ones, across processes, restarts without persistence and failovers, as long as the
 // server's clock is not set back. (Redisson clients may begin again at 1 after a loss of data.) A resource that remembers the
 // largest token it has seen, and refuses smaller ones, is safe from late holders (M. Kleppmann, "How to do distributed locking",
@@ -242,6 +243,6 @@ func (rt *Runtime) FairLock(name string) *Lock { return rt.lock(scripts.FairLock
 // stays unchanged. Set it to the largest token ever issued, or delete it if none was.
 func (rt *Runtime) FencedLock(name string) *Lock { return rt.lock(scripts.FencedLock, name) }
 
-// SpinLock returns the lock with this name whose waiters poll (see WithBackoff) instead of subscribing, Redisson's getSpinLock. Use
+// SpinLock returns the lock with this name whose waiters poll (see WithBackoff) instead of subscribing (Redisson's getSpinLock). Use
 // it for very many names that are rarely contended, or for servers without pub/sub.
 func (rt *Runtime) SpinLock(name string) *Lock { return rt.lock(scripts.SpinLock, name) }

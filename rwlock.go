@@ -11,7 +11,7 @@ import "github.com/holdfast-go/holdfast/scripts"
 // Upgrading from read to write can never succeed and is ErrUpgrade at once.
 type RWLock struct{ read, write *Lock }
 
-// RWLock returns the read/write lock with this name, Redisson's getReadWriteLock.
+// RWLock returns the read/write lock with this name (Redisson's getReadWriteLock).
 func (rt *Runtime) RWLock(name string) *RWLock {
 	return &RWLock{read: rt.lock(scripts.ReadLock, name), write: rt.lock(scripts.WriteLock, name)}
 }

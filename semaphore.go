@@ -25,7 +25,7 @@ import (
 // until somebody corrects their number with AddPermits: see "After a failover" in doc/operations.md.
 type Semaphore struct{ counter }
 
-// Semaphore returns the semaphore with this name, Redisson's getSemaphore. Making a handle is cheap and does no I/O. A bad name is
+// Semaphore returns the semaphore with this name (Redisson's getSemaphore). Making a handle is cheap and does no I/O. A bad name is
 // reported by the first call that would use it, as an error matching ErrInvalid. Until its permits are set, the semaphore has none.
 func (rt *Runtime) Semaphore(name string) *Semaphore {
 	return &Semaphore{rt.counter(scripts.Semaphore, name)}
