@@ -20,9 +20,9 @@ import (
 // mutexes, not an actor, so that a request reaches the lock's actor without another message.
 //
 // protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor: a message is
-// added under the shard's mutex before it is sent, and subtracted after it has been handled. An actor stops only after its shard has removed it
-// under that mutex. The shard does so only when the actor's machine is idle and no message is on its way to it. The machine is not asked. A later
-// request spawns another actor.
+// added under the shard's mutex before it is sent, and subtracted after it has been handled. After each message, the registry also learns
+// whether the actor's machine is idle. An actor stops only after its shard has removed it under that mutex, and the shard removes it only when
+// the machine is idle and no message is on its way. A later request spawns another actor.
 type registry struct {
 	engine     *Engine
 	shards     [shardCount]shard

@@ -122,7 +122,7 @@ func (l *looker) read(ctx context.Context, objects []*object) error {
 	})
 }
 
-// readPermits reads, for each key that holds a number, the acquired permits: it may be a permit semaphore.
+// readPermits reads the acquired permits for each key that holds a number, because such a key may be a permit semaphore.
 func (l *looker) readPermits(ctx context.Context, objects []*object) error {
 	return l.send(ctx, func(p redis.Pipeliner) {
 		for _, o := range objects {

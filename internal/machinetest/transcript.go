@@ -55,7 +55,7 @@ func compare(t *testing.T, want, got string) {
 	}
 }
 
-// replay returns the transcript with the effects that the machine has now.
+// replay returns the transcript with the effects that the machine emits now in place of the recorded ones.
 func replay(t *testing.T, text string, start func(t *testing.T, title string) Transcript) string {
 	var out strings.Builder
 	var p Transcript

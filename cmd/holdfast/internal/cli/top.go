@@ -101,8 +101,8 @@ func (o topOptions) lookAt(ctx context.Context, client redis.UniversalClient, na
 	return l
 }
 
-// pause returns the time between a look and the next one. After a slow look it is longer, because Redis was busy with the look. After a look that
-// failed before topWait it is not, because Redis is probably away.
+// pause returns the time between a look and the next one. After a slow look it is longer, because Redis was busy with the look. A look that
+// failed before topWait does not make it longer, because Redis is probably away.
 func (o topOptions) pause(l look) time.Duration {
 	if l.err != nil && l.took < topWait {
 		return o.every
