@@ -445,7 +445,7 @@ func TestLook_ServerAway(t *testing.T) {
 	assert.ErrorContains(t, err, "holdfast: processes: ")
 }
 
-// A server that refuses the connection has not said that the key is free, or holds something else.
+// A refused connection says nothing about the key: neither that it is free, nor that it holds something else.
 func TestLook_WrongPassword(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "secret")

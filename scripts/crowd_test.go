@@ -228,7 +228,7 @@ func TestCrowd_ForeignScores(t *testing.T) {
 	}
 }
 
-// Those who are called because many dead processes are removed at once may be the last ones.
+// If many dead processes are removed at once, the last row comes to the front. It is called like any other.
 func TestCrowd_CallsTheLastRow(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// turn records one turn of this process. notified is the number of subscribers that its release notified, and came the number of those that
+// turn records one round of this process. notified is the number of subscribers that its release notified, and came the number of those that
 // then had a turn.
 func (a *attendance) turn(notified, came int) {
 	a.released(notified)
@@ -60,7 +60,7 @@ func TestAttendance_Leaves(t *testing.T) {
 	assert.Equal(t, 0, a.mere, "earlier turns no longer count")
 }
 
-// A turn counts only if a local waiter has waited meanwhile.
+// A round counts only if a local waiter has waited meanwhile.
 func TestAttendance_OnlyWhileWaiting(t *testing.T) {
 	var a attendance
 	for range 2 * len(a.absent) {

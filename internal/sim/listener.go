@@ -20,7 +20,7 @@ const (
 	crowd      listening = "a crowd that has left its tickets"
 )
 
-// crowdSize is the number of subscribers from which on Redis assigns places (scripts/lib/crowd.lua).
+// crowdSize is the least number of subscribers with which Redis assigns places (scripts/lib/crowd.lua).
 const crowdSize = 64
 
 // crowdKept is the time for which Redis keeps the tickets of a crowd (scripts/lib/crowd.lua).
