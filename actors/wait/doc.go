@@ -9,9 +9,5 @@
 //	queue.go     waiting requests, in order of arrival
 //	policy.go    the options and times on which decisions depend
 //	failures.go  calls without an answer, in a row, and the timing of the next call
-//	machine.go   what the shell drives
-//	messages.go  what goes into a step
-//	effect.go    what comes out of a step
-//	stage.go     how far the shutdown of the runtime has come; whether a channel is subscribed to
-//	refusal.go   errors that locks and counters have in common
+//	machine.go   what the shell drives: the messages that go into a step, and the effects that come out
 package wait

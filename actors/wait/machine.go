@@ -4,6 +4,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // Machine is the pure part of the actor of a name: messages and time go in, effects come out. The shell carries out the effects. A machine also
@@ -24,3 +27,129 @@ type Machine interface {
 	// Held returns the local leases, and the number of waiters.
 	Held() (holds []*lease.Hold, waiting int)
 }
+
+// The messages to a machine, beside *Request, the results of its calls, and the watchdog's lease.Due and lease.Gone.
+type (
+	// CancelRequest ends the wait of a request.
+	CancelRequest struct {
+		Request *Request
+		Cause   error
+	}
+	// Alarm says that the instant set by the last alarm effect has come.
+	Alarm struct{}
+	// Freed says which grants this process has ended in Redis without asking their holders.
+	Freed struct {
+		Grants []string
+		Reason protocol.LossReason
+	}
+	// Demanded says that another process, or another kind of lock in this one, was refused a lock because of this grant. If Freed is set, it says
+	// instead that the grant was released by force.
+	Demanded struct {
+		Grant string
+		Freed bool
+	}
+	// DemandsMissed says that a Demanded may have been lost, because the subscription to demands was broken for a while.
+	DemandsMissed struct{}
+	// Close tells a machine which stage the end of the runtime has reached.
+	Close struct{ Stage Stage }
+	// RequesterGone says that an actor that waits here or holds leases has terminated. If Replaced is set, another actor has the same name by
+	// now, and some of the requests may be that actor's.
+	RequesterGone struct {
+		Requester lease.Ref
+		Replaced  bool
+	}
+	// LookAround asks a machine to check whether Redis still has its grants with a fixed lease, for example because an operation may have ended some
+	// of them.
+	LookAround struct{}
+)
+
+// The subscriber's messages to the actor of a name.
+type (
+	// ChannelReady says that the channel is subscribed to. Messages that were published before may have been missed. After a reconnection, Among is
+	// the number of channels that share the connection; otherwise it is 0.
+	ChannelReady struct {
+		Channel string
+		Among   int
+	}
+	// ChannelMessage says that the lock was released, and how often since the last ChannelMessage.
+	ChannelMessage struct {
+		Channel  string
+		Releases int
+		Texts    map[string]struct{} // of the demand channel: the messages, each with a grant and the key of its lock
+	}
+)
+
+// Effect is one thing that the shell has to do for a machine.
+type Effect struct {
+	Do      EffectKind
+	Call    Call
+	Request *Request
+	Hold    *lease.Hold
+	Grant   *lease.Grant
+	Actor   lease.Ref
+	Channel string
+	At      time.Duration
+	Err     error
+	Event   protocol.Event
+	Waiting *protocol.Waiting
+}
+
+// EffectKind says what to do.
+type EffectKind uint8
+
+// The kinds of effects. The comments name the fields of Effect that are set.
+const (
+	DoCall     EffectKind = iota // send Call to Redis
+	DoAnswer                     // answer Request
+	DoForget                     // drop Request: there is nobody to answer
+	DoLost                       // Hold has ended without its holder's release
+	DoReleased                   // Hold was released because the actor that held it has ended
+	DoTellLost                   // send the requester of Hold the message that its lease was lost, because of Err
+	DoKeep                       // give Grant to the watchdog
+	DoDrop                       // take Grant back from the watchdog
+	DoWatch                      // subscribe to Channel
+	DoUnwatch                    // unsubscribe from Channel
+	DoLinger                     // a grant without holders is kept
+	DoUnlinger                   // the grant that was kept without holders has ended, or has a holder again
+	DoAlarm                      // set the timer to At
+	DoGuard                      // watch Actor, to learn of its end
+	DoUnguard                    // stop watching Actor
+	DoEmit                       // report Event
+	DoReport                     // report that Request has waited long; Waiting has the details
+	DoRequeue                    // for a group: Request needs another member
+)
+
+// Call is a script call that a machine asks for.
+type Call interface {
+	ScriptCall(site *scripts.Site, at ServerTime) scripts.Call
+	Carrier() *rpc.Call // the call in flight: the machine sets its timing, the shell the rest
+	// Answered turns a raw result into a message for the machine, and into a message for the actors that the same name has in other families;
+	// nil: these get no message.
+	Answered(m *rpc.Result) (message, news any)
+	Recycle() // called when the machine has handled the result, and neither gateway nor shell refers to the call any more: it may be reused
+}
+
+// ServerTime converts an instant of this process to the time, in milliseconds, of the server that decides about a key. That time is not known
+// before the server was asked for it.
+type ServerTime func(raw string, instant time.Duration) (ms int64, known bool)
+
+// Stage is the stage of a runtime's end. Each stage includes the restrictions of the stages before it.
+type Stage uint8
+
+// The stages.
+const (
+	Running  Stage = iota
+	Draining       // Shutdown: holders keep their leases, and only holders may acquire again
+	Closing        // Close: every lease ends and is released
+	Aborting       // nothing is sent to Redis any more
+)
+
+// Watch is the state of a subscription to a channel.
+type Watch uint8
+
+// The values of Watch.
+const (
+	Unwatched Watch = iota
+	Subscribing
+	Subscribed
+)
