@@ -6,9 +6,7 @@
 // it or has terminated.
 //
 //	address.go  the address of a lock
-//	grant.go    an acquisition in Redis and its deadline
+//	grant.go    an acquisition in Redis and its deadline; the watchdog's messages about it
 //	hold.go     a local lease on a grant
 //	ending.go   the end of a lease: channels, contexts and functions that wait for it
-//	messages.go the watchdog's messages to the actor of a lock
-//	signal.go   a channel that may be left to the garbage collector
 package lease
