@@ -4,7 +4,6 @@
 // A State is a lock with one contender and one grant at a time. A Group is one with several contenders or grants. Each of these is a member,
 // which is a State of its own. Both are in one package, because a Group uses the fields of its members everywhere.
 //
-//	new.go       makes a State or a Group
 //	step.go      the state, what is due next
 //	messages.go  messages beside those of package wait; calls
 //	script.go    the calls' scripts and replies
@@ -19,7 +18,7 @@
 //	side.go      calls beside the grant: inspect, force-release
 //	extend.go    extends of a fixed lease
 //	look.go      asks whether Redis still has a fixed lease
-//	group.go     a group: passes messages to the member that they are about
+//	group.go     makes a State or a Group; a group passes messages to the member that they are about
 //
 // More of the group:
 //

@@ -12,6 +12,18 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
+// New makes the machine of a lock: a Group if the lock may have several contenders or grants at a time, otherwise a State.
+func New(policy *wait.Policy, address *lease.Address) wait.Machine {
+	if address.Kind.Many() {
+		many := &Group{}
+		many.init(policy, address)
+		return many
+	}
+	one := &State{}
+	one.init(policy, address)
+	return one
+}
+
 // Group is the machine of a lock that may have several contenders or grants at once: each waiter of a fair lock has a place in Redis' queue,
 // several readers hold a lock together, and there are many permits. Each contender or grant is a member, which is a State of its own. The
 // group decides which requests become part of a member (group_place.go). It passes each message to the member that it is about, and combines
