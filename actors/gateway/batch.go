@@ -3,209 +3,204 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
-	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-var errFlushed = errors.New("the server forgets scripts faster than they can be loaded: somebody flushes them all the time")
+// batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
+type batch struct {
+	node  *redisnode.Node
+	acked bool
+	hasty bool // a caller sends it
+	leash
+	calls  []*rpc.Call
+	claims []claim // by call
 
-// run sends a batch and posts the results. It may block in go-redis for any length of time, because the gateway has deadlines of its own.
-func (s *Sender) run(b *batch) {
-	defer s.recoverBatch(b)
-	if !b.node.Clock.Known() && slices.ContainsFunc(b.calls, (*rpc.Call).Bounded) {
-		if err := s.askTime(b, b.node); err != nil {
-			b.lost = true
-			s.failBatch(b, err)
-			b.returned = true
-			return
-		}
-	}
-	b.replies, b.open = slices.Grow(b.replies[:0], len(b.calls))[:len(b.calls)], b.open[:0]
-	for i := range b.calls {
-		b.open = append(b.open, i)
-	}
-	open := b.open
-	defer b.clear()
-	for tries := 0; len(open) > 0 && tries < 3; tries++ {
-		s.exchange(b, open)
-		var away []int
-		if !b.node.Alone {
-			open, away = b.split(open) // open is posted before away is followed, so that answered calls do not wait for another master
-		}
-		open = s.postExcept(b, open)
-		if len(away) > 0 {
-			s.follow(b, away)
-			open = append(open, s.postExcept(b, away)...)
-		}
-	}
-	for _, i := range open {
-		s.post(b, i, rpc.Result{Class: scripts.Refused, Err: errFlushed})
-	}
-	b.returned = true
+	// owned by the gateway
+	begun time.Duration // when the batch was taken from the line
+	due   time.Duration // the earliest deadline of a call without an answer
+	vain  bool          // the batch has been counted as one that did not reach Redis
+	given bool          // the batch was given up: all its calls are answered, and another worker has replaced the one that hangs with it
+
+	// owned by the worker
+	*scratch
+	sent      time.Duration
+	unbundled bool              // calls are not bundled any more
+	lost      bool              // no reply came from Redis, or the replies cannot be told apart
+	reached   bool              // a reply shows that Redis serves
+	returned  bool              // go-redis and the hooks of the client have returned
+	missing   []*scripts.Script // scripts that the server lacks
 }
 
-// exchange sends the open calls as one pipeline. The pipeline begins with a TIME if one is due, and with the scripts that the server turned out to
-// lack. It ends with a mark (see exec).
-func (s *Sender) exchange(b *batch, open []int) {
-	server, commands := &b.node.Clock, b.commands[:0]
-	b.sent = s.Clock.Now()
-	var clock redisnode.Command
-	if asked := server.Stale(b.sent); asked {
-		clock = redisnode.NewCommand("time")
-		commands = append(commands, clock)
-	}
-	var loads []redis.Cmder
-	if len(b.missing) > 0 {
-		loads = b.loads()
-		commands = append(commands, loads...)
-	}
-	for _, i := range open {
-		s.bound(b.calls[i], server)
-	}
-	parcels := b.pack(open)
-	for _, p := range parcels {
-		commands = append(commands, p.Command)
-	}
-	if b.pipe == nil {
-		b.pipe = b.client(b.node).Pipeline()
-	}
-	unacked, err := s.finish(b, b.pipe, commands, parcels)
-	b.commands = commands
-	s.Recorder.Exchanged(len(open), b.sent, err, func() int { return b.locks(open) })
-	if b.lost = err != nil; b.lost {
-		s.Nodes.Suspect() // another node may be the master now
-	} else if clock.Cmd != nil {
-		_ = server.Observe(clock, s.Clock.Now()) // if it fails, the old sample stays in use
-	}
-	for _, load := range loads {
-		if load.Err() != nil && scripts.Classify(load.Err()) == scripts.Rejected {
-			for _, p := range parcels { // report why the script could not be loaded, instead of NOSCRIPT
-				if redisnode.IsNoScript(p.Err()) {
-					p.SetErr(load.Err())
-				}
-			}
-		}
-	}
-	b.unpack(b.node, parcels, unacked)
-	if !b.node.Alone && slices.ContainsFunc(parcels, demoted) {
-		s.Nodes.Suspect()
-	}
+// leash is the context of a batch. It ends when all calls of the batch have been given up. If a batch ends normally, a later batch uses its leash
+// again.
+type leash struct {
+	ctx    context.Context
+	cancel context.CancelFunc
 }
 
-// locks returns the number of names that some of the calls are about.
-func (b *batch) locks(calls []int) (n int) {
-	for _, i := range calls {
-		n += max(b.calls[i].Locks, 1)
-	}
-	return n
+// claim is the right to answer a call of a batch. Without it the call must not be touched.
+type claim struct {
+	taken    atomic.Bool
+	deadline time.Duration // of the call
 }
 
-// demoted reports whether the server is no longer a master. There may be no redirection that shows this: if the client may read from replicas, a
-// replica runs the script and refuses its writes.
-func demoted(p parcel) bool {
-	err := p.Err()
-	return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
-}
-
-// bound sets the limits of a call: the server time after which Redis must not execute it, and the lowest fencing token that it may issue.
-func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
-	if c.Bounded() {
-		c.SetNotAfter(server.Time(c.NotAfter).Milliseconds())
-	}
-	if c.TakesTokens() {
-		c.SetFloor(s.peaks.Time(s.Nodes.Part(c.Key()), server, s.Clock.Now()).Microseconds())
-	}
-}
-
-// finish sends commands as one pipeline, with a WAIT for replicas at the end if they must acknowledge. err is the reason why the outcome of
-// the calls is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the calls wrote.
-func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, parcels []parcel) (unacked, err error) {
-	var wait redisnode.Command
-	if b.acked {
-		wait = s.waitForReplicas()
-		commands = append(commands, wait)
-	}
-	if err = s.exec(b.ctx, pipe, commands); err != nil {
-		invalidateReplies(err, parcels)
-	}
-	if b.acked {
-		unacked = s.unacked(wait)
-	}
-	return unacked, err
-}
-
-// exec sends commands as one pipeline, with a mark at its end: a PING whose reply repeats its argument. If the mark does not come back, the
-// connection was out of step or broke, and some of the earlier replies may belong to other commands.
-//
-// It returns the reason why the mark did not come back; nil: it did. Each command also has its own error. If the server refuses the handshake of a
-// new connection, go-redis sets only the error of Exec, so exec copies it to the commands.
-func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner, commands []redis.Cmder) error {
-	var text any = strconv.FormatUint(s.marks.Add(1), 10)
-	mark := redisnode.NewCommand("ping", text)
-	_ = pipe.BatchProcess(ctx, append(commands, mark)...)
-	_, err := pipe.Exec(ctx)
-	if err == nil && mark.Val() == text {
-		return nil
-	}
-	unsent := err != nil && mark.Err() == nil && mark.Val() == nil
-	for _, c := range append(commands, mark) {
-		if answered, ok := c.(redisnode.Command); ok && answered.Val() == nil && c.Err() == nil {
-			c.SetErr(err)
-		}
-	}
-	if unsent {
-		return err
-	}
-	return missing(mark, text)
-}
-
-var (
-	errOutOfStep = errors.New("what came over the connection may be the replies to other commands")
-	// refusesPing lists the errors with which a server may refuse every command, even a PING.
-	refusesPing = []string{"LOADING", "BUSY", "MASTERDOWN", "NOAUTH", "NOPERM"}
+const (
+	bundleMin = 4  // smaller bundles are not worth another script in the server, the one that executes bundles
+	bundleMax = 64 // calls that a server executes at once, for about 0.2 ms in which it serves no other client; longer if waiters leave a long queue
 )
 
-// missing returns the reason why the mark with this text did not come back; nil: it did.
-func missing(mark redisnode.Command, text any) error {
-	err := mark.Err()
-	if err == nil && mark.Val() != text {
-		return errOutOfStep
-	}
-	if err == nil || !redisnode.IsReply(err) {
-		return err
-	}
-	switch code, _, _ := strings.Cut(err.Error(), " "); {
-	case code == "MISCONF":
-		return nil // a server that cannot save refuses even a ping, but runs scripts that only read
-	case slices.Contains(refusesPing, code):
-		return err
-	}
-	return fmt.Errorf("%w: %v", errOutOfStep, err) //nolint:errorlint // err is no reply to the mark
+// parcel is one command of a pipeline: a call, or a bundle of calls of the same script.
+type parcel struct {
+	redisnode.Command
+	script *scripts.Script
+	calls  []int // indices in the batch
 }
 
-// invalidateReplies discards the replies of a pipeline whose mark did not come back, so the outcome of its calls is unknown. The exception: if
-// the mark was refused because the server refuses every command, the refusals of the calls count.
-func invalidateReplies(cause error, parcels []parcel) {
-	var refusal redis.Error
-	refused := errors.As(cause, &refusal)
-	if refused {
-		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // the calls were not refused as the mark was
+// reply is the outcome of a call.
+type reply struct {
+	node    *redisnode.Node // the node that sent it
+	value   any
+	err     error
+	unacked error // why the script's writes may be on too few replicas; nil: enough have acknowledged them, or none had to
+}
+
+// scratch is memory that a worker uses for one batch after the other.
+type scratch struct {
+	replies []reply // by call
+	open    []int
+	parcels []parcel
+	groups  []parcel
+	bundled []*scripts.Call
+
+	pipe     redis.Pipeliner // sends one pipeline after the other
+	commands []redis.Cmder   // the commands of the present pipeline
+}
+
+// clear drops the references to the batch's data.
+func (w *scratch) clear() {
+	clear(w.replies)
+	clear(w.parcels[:cap(w.parcels)])
+	clear(w.bundled[:cap(w.bundled)])
+	clear(w.commands[:cap(w.commands)])
+}
+
+// client returns the client that sends this batch's commands to a node.
+func (b *batch) client(n *redisnode.Node) redis.UniversalClient {
+	if b.hasty {
+		return n.Hasty
 	}
-	for _, p := range parcels {
-		err := p.Err()
-		if scripts.Classify(err) == scripts.Done || errors.As(err, &refusal) && !refused {
-			p.SetErr(cause)
+	return n.Client
+}
+
+// errApart is the reply to a call whose bundle was refused as a whole, because the user lacks a right that one of its calls needs.
+var errApart = errors.New("not together with others")
+
+// pack makes parcels of the open calls. On a cluster calls are not bundled, because one script can reach one slot only. Calls of a bundle
+// keep their order, but calls of other scripts may overtake them: an actor that needs an order has one call in flight at a time.
+func (b *batch) pack(open []int) []parcel {
+	parcels, groups := b.parcels[:0], b.groups[:0]
+	for k, i := range open {
+		script := b.calls[i].Script
+		if script.Many == nil || !b.node.Alone || b.unbundled {
+			parcels = append(parcels, parcel{script: script, calls: open[k : k+1]})
+			continue
 		}
+		at := slices.IndexFunc(groups, func(g parcel) bool { return g.script == script })
+		if at < 0 {
+			at = len(groups)
+			groups = slices.Grow(groups, 1)[:at+1]
+			groups[at] = parcel{script: script, calls: groups[at].calls[:0]} // reuses the memory of an earlier batch
+		}
+		groups[at].calls = append(groups[at].calls, i)
+	}
+	for _, g := range groups {
+		size := bundleMax
+		if len(g.calls) < bundleMin {
+			size = 1
+		}
+		for calls := range slices.Chunk(g.calls, size) {
+			parcels = append(parcels, parcel{script: g.script, calls: calls})
+		}
+	}
+	b.parcels, b.groups = parcels, groups
+	all := make([]redis.Cmd, len(parcels)) // one allocation for all commands instead of one for each
+	for k := range parcels {
+		p := &parcels[k]
+		var sent []any
+		if len(p.calls) == 1 {
+			sent = b.calls[p.calls[0]].Sent()
+		} else {
+			bundle := scripts.Bundle(b.scriptCalls(p.calls))
+			p.script, sent = bundle.Script, bundle.Command
+		}
+		all[k] = *redis.NewCmd(context.Background(), sent...)
+		p.Command = redisnode.Command{Cmd: &all[k]}
+	}
+	return parcels
+}
+
+func (b *batch) scriptCalls(calls []int) []*scripts.Call {
+	b.bundled = b.bundled[:0]
+	for _, i := range calls {
+		b.bundled = append(b.bundled, &b.calls[i].Call)
+	}
+	return b.bundled
+}
+
+// unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. Each call also gets the acknowledgement of
+// its own pipeline: a redirected call was in two pipelines, to two servers.
+func (b *batch) unpack(n *redisnode.Node, parcels []parcel, unacked error) {
+	for _, p := range parcels {
+		value, err := p.Result()
+		if len(p.calls) > 1 {
+			b.unbundle(n, p, value, err, unacked)
+			continue
+		}
+		b.replies[p.calls[0]] = reply{node: n, value: value, err: err, unacked: unacked}
+		if err != nil && redisnode.IsNoScript(err) {
+			b.misses(p.script)
+		}
+	}
+}
+
+func (b *batch) unbundle(n *redisnode.Node, p parcel, value any, err, unacked error) {
+	var values []any
+	if err == nil {
+		values, err = scripts.Unbundle(value, len(p.calls))
+	}
+	switch {
+	case err == nil:
+	case redisnode.IsNoScript(err):
+		b.misses(p.script)
+	case redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "NOPERM"):
+		err, b.unbundled = errApart, true
+		b.misses(b.calls[p.calls[0]].Script)
+	}
+	for k, i := range p.calls {
+		b.replies[i] = reply{node: n, err: err, unacked: unacked}
+		if err != nil {
+			continue
+		}
+		if refused, ok := values[k].(error); ok {
+			b.replies[i].err = refused
+			continue
+		}
+		b.replies[i].value = values[k]
+	}
+}
+
+func (b *batch) misses(s *scripts.Script) {
+	if !slices.Contains(b.missing, s) {
+		b.missing = append(b.missing, s)
 	}
 }
 
@@ -218,75 +213,10 @@ func (b *batch) loads() (loads []redis.Cmder) {
 	return loads
 }
 
-// postExcept posts all results, except those of calls whose script the server lacks, or whose bundle it refuses. It returns the indices of these
-// calls, which have to be sent again.
-func (s *Sender) postExcept(b *batch, open []int) []int {
-	var again []int
-	for _, i := range open {
-		r := &b.replies[i]
-		if r.err == nil && r.value == nil {
-			r.err = b.node.Errors.NoAnswer() // a nil reply is redis.Nil; here there is no reply at all
-		}
-		class := scripts.Done
-		if r.err != nil {
-			class = scripts.Classify(r.err)
-			if redisnode.IsNoScript(r.err) || errors.Is(r.err, errApart) {
-				again = append(again, i)
-				continue
-			}
-			if ms, late := scripts.LateBy(r.err); late {
-				r.node.Clock.Correct(ms, s.Clock.Now())
-			}
-		}
-		s.post(b, i, rpc.Result{Class: class, Reply: r.value, Err: r.err, Sent: b.sent, Unacked: r.unacked})
+// locks returns the number of names that some of the calls are about.
+func (b *batch) locks(calls []int) (n int) {
+	for _, i := range calls {
+		n += max(b.calls[i].Locks, 1)
 	}
-	return again
-}
-
-// post answers one call, unless the gateway has given it up.
-func (s *Sender) post(b *batch, i int, r rpc.Result) {
-	if r.Err != nil {
-		r.Err = b.node.Errors.ExplainWithHint(r.Err)
-	}
-	b.reached = b.node.Errors.Remember(r.Err) || b.reached
-	s.Errors.Remember(r.Err)
-	if b.claims[i].taken.CompareAndSwap(false, true) {
-		r.Last = true
-		b.calls[i].From.Send(b.calls[i].Answer(r))
-	}
-}
-
-// failBatch answers calls that were certainly not sent.
-func (s *Sender) failBatch(b *batch, err error) {
-	class := scripts.Classify(err)
-	if class != scripts.Rejected {
-		class = scripts.Refused
-	}
-	for i := range b.calls {
-		s.post(b, i, rpc.Result{Class: class, Err: err})
-	}
-}
-
-func (s *Sender) askTime(b *batch, n *redisnode.Node) error {
-	clock := redisnode.NewCommand("time")
-	if err := s.exec(b.ctx, b.client(n).Pipeline(), []redis.Cmder{clock}); err != nil {
-		return err
-	}
-	return n.Clock.Observe(clock, s.Clock.Now())
-}
-
-// recoverBatch handles a panic of a hook of the user's client, and a hook that ends its goroutine (runtime.Goexit, as t.FailNow does).
-func (s *Sender) recoverBatch(b *batch) {
-	value := recover()
-	if b.returned && value == nil {
-		return
-	}
-	if value == nil {
-		value = "a hook has ended its goroutine"
-	}
-	b.lost = true
-	s.Events.Emit(protocol.ActorPanicked{Value: value, Stack: string(debug.Stack())})
-	for i := range b.calls {
-		s.post(b, i, rpc.Result{Class: scripts.Unknown, Err: redisnode.Panicked(value), Sent: b.sent})
-	}
+	return n
 }

@@ -2,13 +2,11 @@
 // The actors of names, the watchdog, the announcer and Engine.Ask submit a *Call, and get its *Result.
 //
 //	gateway.go          the object: what is in line, what is in flight, deadlines
-//	run.go              a goroutine that waits for its result sends its call itself
 //	line.go             the calls that wait to be sent, and for how long
 //	outage.go           what is sent while Redis does not answer, and right after that
-//	sender.go, batch.go one pipeline, on a worker's goroutine: scripts, replies, the mark at its end
-//	parcel.go           several calls as one command, and one reply as several
+//	sender.go           sends one pipeline, on the goroutine of a worker or a caller: scripts, the mark at its end, WAIT, results
+//	batch.go            the calls of one pipeline: several as one command, and one reply as several
 //	redirect.go         MOVED and ASK
-//	replicas.go         WAIT
 //	cluster_gateway.go  on a cluster, a gateway for each master
 //
 // The package knows nothing of leases, waiters and kinds.

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
@@ -27,6 +26,22 @@ type Gateway interface {
 	// Stop ends the gateway. The returned channel is closed when the last worker has returned from Redis. Calls that are still in line may stay
 	// unanswered.
 	Stop() (done <-chan struct{})
+}
+
+// Options say what a gateway is for.
+type Options struct {
+	RenewalsFirst bool // after an outage the gateway waits until the renewals have been answered
+	ForReplicas   bool // replicas must acknowledge the grants of its calls
+}
+
+// New starts a gateway. On a cluster it starts a common one that forwards to a gateway for each master.
+func New(s *Sender, o Options) Gateway {
+	if cluster, ok := s.Nodes.(*redisnode.Cluster); ok {
+		return newClusterGateway(s, cluster, o)
+	}
+	g := newGateway(s, s.Nodes.ForKey(""), o)
+	g.startWorker()
+	return g
 }
 
 // gateway packs script calls into pipelines. A single call is sent at once; while a batch is in flight, the next one fills. The workers of
@@ -72,44 +87,6 @@ const (
 	StuckMax = 4   // hanging workers that are replaced; if one more hangs, nothing is sent
 )
 
-// batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
-type batch struct {
-	node  *redisnode.Node
-	acked bool
-	hasty bool // a caller sends it
-	leash
-	calls  []*rpc.Call
-	claims []claim // by call
-
-	// owned by the gateway
-	begun time.Duration // when the batch was taken from the line
-	due   time.Duration // the earliest deadline of a call without an answer
-	vain  bool          // the batch has been counted as one that did not reach Redis
-	given bool          // the batch was given up: all its calls are answered, and another worker has replaced the one that hangs with it
-
-	// owned by the worker
-	*scratch
-	sent      time.Duration
-	unbundled bool              // calls are not bundled any more
-	lost      bool              // no reply came from Redis, or the replies cannot be told apart
-	reached   bool              // a reply shows that Redis serves
-	returned  bool              // go-redis and the hooks of the client have returned
-	missing   []*scripts.Script // scripts that the server lacks
-}
-
-// leash is the context of a batch. It ends when all calls of the batch have been given up. If a batch ends normally, a later batch uses its leash
-// again.
-type leash struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-}
-
-// claim is the right to answer a call of a batch. Without it the call must not be touched.
-type claim struct {
-	taken    atomic.Bool
-	deadline time.Duration // of the call
-}
-
 // message is on its way to an actor or, if it is a call that belongs to another master, to the clusterGateway.
 type message struct {
 	to      rpc.Caller
@@ -125,6 +102,14 @@ func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 // Submit takes a call.
 func (g *gateway) Submit(call *rpc.Call) { g.deliver(g.take(call, false)) }
 
+// Run takes a call of a goroutine that waits for the result. If the gateway is idle, the goroutine sends the call itself. Handing the call to a worker
+// and the result back wakes a thread each time, which costs more CPU than sending.
+//
+// The batch of a caller is like that of a worker, except that it ends after redisnode.Silence. Otherwise it could hold up the caller for longer,
+// because go-redis returns neither when the caller's context ends nor when the gateway gives the call up. A read that has begun when the batch ends
+// takes up to redisnode.Silence more.
+func (g *gateway) Run(call *rpc.Call) { g.deliver(g.take(call, true)) }
+
 // take puts a call in line, and returns the messages that are to be sent when the mutex is free.
 func (g *gateway) take(call *rpc.Call, run bool) []message {
 	g.mu.Lock()
@@ -133,6 +118,43 @@ func (g *gateway) take(call *rpc.Call, run bool) []message {
 		g.waiting.push(call)
 	}
 	return g.advance()
+}
+
+// heardWithin is how recently Redis must have answered for a caller to send its call. If the last answer is older, a worker sends the call, so that
+// a server that has become silent holds up no caller.
+const heardWithin = time.Second
+
+// letCallerRun makes a batch of a call, for the goroutine that submits it, if no other call waits and Redis serves. Such a call never stands in line.
+func (g *gateway) letCallerRun(call *rpc.Call) bool {
+	now, o := g.sender.Clock.Now(), &g.outage
+	serves := o.vain == 0 && now >= o.pausedUntil && o.heard > 0 && now-o.heard < heardWithin
+	if g.free == 0 || g.waiting.len() > 0 || !serves || g.node.Hasty == nil || g.options.ForReplicas || !call.Leave(now, o.heard) {
+		return false
+	}
+	b := g.batchOf([]*rpc.Call{call}, now)
+	b.hasty, b.due = true, min(b.due, now+redisnode.Silence)
+	b.claims[0].deadline = b.due
+	b.scratch, g.spare = g.spare, nil
+	if b.scratch == nil {
+		b.scratch = &scratch{}
+	}
+	g.group.Add(1)
+	g.outgoing = append(g.outgoing, message{caller{g}, b})
+	return true
+}
+
+// caller sends a batch on the goroutine that delivers the messages.
+type caller struct{ *gateway }
+
+// Send sends the batch.
+func (c caller) Send(content any) {
+	b := content.(*batch)
+	defer c.group.Done()
+	defer c.locked(func() {
+		c.spare, b.scratch = b.scratch, nil
+		c.onDone(b)
+	})
+	c.sender.run(b)
 }
 
 // Resume ends the pause after an outage.

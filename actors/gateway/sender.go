@@ -2,14 +2,24 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/trace"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // Config is shared by all gateways of a runtime.
@@ -49,18 +59,277 @@ func NewSender(c Config) *Sender {
 // Heard counts the batches that have reached Redis.
 func (s *Sender) Heard() uint64 { return s.heard.Load() }
 
-// Options say what a gateway is for.
-type Options struct {
-	RenewalsFirst bool // after an outage the gateway waits until the renewals have been answered
-	ForReplicas   bool // replicas must acknowledge the grants of its calls
+var errFlushed = errors.New("the server forgets scripts faster than they can be loaded: somebody flushes them all the time")
+
+// run sends a batch and posts the results. It may block in go-redis for any length of time, because the gateway has deadlines of its own.
+func (s *Sender) run(b *batch) {
+	defer s.recoverBatch(b)
+	if !b.node.Clock.Known() && slices.ContainsFunc(b.calls, (*rpc.Call).Bounded) {
+		if err := s.askTime(b, b.node); err != nil {
+			b.lost = true
+			s.failBatch(b, err)
+			b.returned = true
+			return
+		}
+	}
+	b.replies, b.open = slices.Grow(b.replies[:0], len(b.calls))[:len(b.calls)], b.open[:0]
+	for i := range b.calls {
+		b.open = append(b.open, i)
+	}
+	open := b.open
+	defer b.clear()
+	for tries := 0; len(open) > 0 && tries < 3; tries++ {
+		s.exchange(b, open)
+		var away []int
+		if !b.node.Alone {
+			open, away = b.split(open) // open is posted before away is followed, so that answered calls do not wait for another master
+		}
+		open = s.postExcept(b, open)
+		if len(away) > 0 {
+			s.follow(b, away)
+			open = append(open, s.postExcept(b, away)...)
+		}
+	}
+	for _, i := range open {
+		s.post(b, i, rpc.Result{Class: scripts.Refused, Err: errFlushed})
+	}
+	b.returned = true
 }
 
-// New starts a gateway. On a cluster it starts a common one that forwards to a gateway for each master.
-func New(s *Sender, o Options) Gateway {
-	if cluster, ok := s.Nodes.(*redisnode.Cluster); ok {
-		return newClusterGateway(s, cluster, o)
+// exchange sends the open calls as one pipeline. The pipeline begins with a TIME if one is due, and with the scripts that the server turned out to
+// lack. It ends with a mark (see exec).
+func (s *Sender) exchange(b *batch, open []int) {
+	server, commands := &b.node.Clock, b.commands[:0]
+	b.sent = s.Clock.Now()
+	var clock redisnode.Command
+	if asked := server.Stale(b.sent); asked {
+		clock = redisnode.NewCommand("time")
+		commands = append(commands, clock)
 	}
-	g := newGateway(s, s.Nodes.ForKey(""), o)
-	g.startWorker()
-	return g
+	var loads []redis.Cmder
+	if len(b.missing) > 0 {
+		loads = b.loads()
+		commands = append(commands, loads...)
+	}
+	for _, i := range open {
+		s.bound(b.calls[i], server)
+	}
+	parcels := b.pack(open)
+	for _, p := range parcels {
+		commands = append(commands, p.Command)
+	}
+	if b.pipe == nil {
+		b.pipe = b.client(b.node).Pipeline()
+	}
+	unacked, err := s.finish(b, b.pipe, commands, parcels)
+	b.commands = commands
+	s.Recorder.Exchanged(len(open), b.sent, err, func() int { return b.locks(open) })
+	if b.lost = err != nil; b.lost {
+		s.Nodes.Suspect() // another node may be the master now
+	} else if clock.Cmd != nil {
+		_ = server.Observe(clock, s.Clock.Now()) // if it fails, the old sample stays in use
+	}
+	for _, load := range loads {
+		if load.Err() != nil && scripts.Classify(load.Err()) == scripts.Rejected {
+			for _, p := range parcels { // report why the script could not be loaded, instead of NOSCRIPT
+				if redisnode.IsNoScript(p.Err()) {
+					p.SetErr(load.Err())
+				}
+			}
+		}
+	}
+	b.unpack(b.node, parcels, unacked)
+	if !b.node.Alone && slices.ContainsFunc(parcels, demoted) {
+		s.Nodes.Suspect()
+	}
+}
+
+// demoted reports whether the server is no longer a master. There may be no redirection that shows this: if the client may read from replicas, a
+// replica runs the script and refuses its writes.
+func demoted(p parcel) bool {
+	err := p.Err()
+	return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
+}
+
+// bound sets the limits of a call: the server time after which Redis must not execute it, and the lowest fencing token that it may issue.
+func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
+	if c.Bounded() {
+		c.SetNotAfter(server.Time(c.NotAfter).Milliseconds())
+	}
+	if c.TakesTokens() {
+		c.SetFloor(s.peaks.Time(s.Nodes.Part(c.Key()), server, s.Clock.Now()).Microseconds())
+	}
+}
+
+// finish sends commands as one pipeline, with a WAIT for replicas at the end if they must acknowledge. err is the reason why the outcome of
+// the calls is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the calls wrote.
+func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, parcels []parcel) (unacked, err error) {
+	var wait redisnode.Command
+	if b.acked {
+		wait = s.waitForReplicas()
+		commands = append(commands, wait)
+	}
+	if err = s.exec(b.ctx, pipe, commands); err != nil {
+		invalidateReplies(err, parcels)
+	}
+	if b.acked {
+		unacked = s.unacked(wait)
+	}
+	return unacked, err
+}
+
+// exec sends commands as one pipeline, with a mark at its end: a PING whose reply repeats its argument. If the mark does not come back, the
+// connection was out of step or broke, and some of the earlier replies may belong to other commands.
+//
+// It returns the reason why the mark did not come back; nil: it did. Each command also has its own error. If the server refuses the handshake of a
+// new connection, go-redis sets only the error of Exec, so exec copies it to the commands.
+func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner, commands []redis.Cmder) error {
+	var text any = strconv.FormatUint(s.marks.Add(1), 10)
+	mark := redisnode.NewCommand("ping", text)
+	_ = pipe.BatchProcess(ctx, append(commands, mark)...)
+	_, err := pipe.Exec(ctx)
+	if err == nil && mark.Val() == text {
+		return nil
+	}
+	unsent := err != nil && mark.Err() == nil && mark.Val() == nil
+	for _, c := range append(commands, mark) {
+		if answered, ok := c.(redisnode.Command); ok && answered.Val() == nil && c.Err() == nil {
+			c.SetErr(err)
+		}
+	}
+	if unsent {
+		return err
+	}
+	return missing(mark, text)
+}
+
+var (
+	errOutOfStep = errors.New("what came over the connection may be the replies to other commands")
+	// refusesPing lists the errors with which a server may refuse every command, even a PING.
+	refusesPing = []string{"LOADING", "BUSY", "MASTERDOWN", "NOAUTH", "NOPERM"}
+)
+
+// missing returns the reason why the mark with this text did not come back; nil: it did.
+func missing(mark redisnode.Command, text any) error {
+	err := mark.Err()
+	if err == nil && mark.Val() != text {
+		return errOutOfStep
+	}
+	if err == nil || !redisnode.IsReply(err) {
+		return err
+	}
+	switch code, _, _ := strings.Cut(err.Error(), " "); {
+	case code == "MISCONF":
+		return nil // a server that cannot save refuses even a ping, but runs scripts that only read
+	case slices.Contains(refusesPing, code):
+		return err
+	}
+	return fmt.Errorf("%w: %v", errOutOfStep, err) //nolint:errorlint // err is no reply to the mark
+}
+
+// invalidateReplies discards the replies of a pipeline whose mark did not come back, so the outcome of its calls is unknown. The exception: if
+// the mark was refused because the server refuses every command, the refusals of the calls count.
+func invalidateReplies(cause error, parcels []parcel) {
+	var refusal redis.Error
+	refused := errors.As(cause, &refusal)
+	if refused {
+		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // the calls were not refused as the mark was
+	}
+	for _, p := range parcels {
+		err := p.Err()
+		if scripts.Classify(err) == scripts.Done || errors.As(err, &refusal) && !refused {
+			p.SetErr(cause)
+		}
+	}
+}
+
+// postExcept posts all results, except those of calls whose script the server lacks, or whose bundle it refuses. It returns the indices of these
+// calls, which have to be sent again.
+func (s *Sender) postExcept(b *batch, open []int) []int {
+	var again []int
+	for _, i := range open {
+		r := &b.replies[i]
+		if r.err == nil && r.value == nil {
+			r.err = b.node.Errors.NoAnswer() // a nil reply is redis.Nil; here there is no reply at all
+		}
+		class := scripts.Done
+		if r.err != nil {
+			class = scripts.Classify(r.err)
+			if redisnode.IsNoScript(r.err) || errors.Is(r.err, errApart) {
+				again = append(again, i)
+				continue
+			}
+			if ms, late := scripts.LateBy(r.err); late {
+				r.node.Clock.Correct(ms, s.Clock.Now())
+			}
+		}
+		s.post(b, i, rpc.Result{Class: class, Reply: r.value, Err: r.err, Sent: b.sent, Unacked: r.unacked})
+	}
+	return again
+}
+
+// post answers one call, unless the gateway has given it up.
+func (s *Sender) post(b *batch, i int, r rpc.Result) {
+	if r.Err != nil {
+		r.Err = b.node.Errors.ExplainWithHint(r.Err)
+	}
+	b.reached = b.node.Errors.Remember(r.Err) || b.reached
+	s.Errors.Remember(r.Err)
+	if b.claims[i].taken.CompareAndSwap(false, true) {
+		r.Last = true
+		b.calls[i].From.Send(b.calls[i].Answer(r))
+	}
+}
+
+// failBatch answers calls that were certainly not sent.
+func (s *Sender) failBatch(b *batch, err error) {
+	class := scripts.Classify(err)
+	if class != scripts.Rejected {
+		class = scripts.Refused
+	}
+	for i := range b.calls {
+		s.post(b, i, rpc.Result{Class: class, Err: err})
+	}
+}
+
+func (s *Sender) askTime(b *batch, n *redisnode.Node) error {
+	clock := redisnode.NewCommand("time")
+	if err := s.exec(b.ctx, b.client(n).Pipeline(), []redis.Cmder{clock}); err != nil {
+		return err
+	}
+	return n.Clock.Observe(clock, s.Clock.Now())
+}
+
+// recoverBatch handles a panic of a hook of the user's client, and a hook that ends its goroutine (runtime.Goexit, as t.FailNow does).
+func (s *Sender) recoverBatch(b *batch) {
+	value := recover()
+	if b.returned && value == nil {
+		return
+	}
+	if value == nil {
+		value = "a hook has ended its goroutine"
+	}
+	b.lost = true
+	s.Events.Emit(protocol.ActorPanicked{Value: value, Stack: string(debug.Stack())})
+	for i := range b.calls {
+		s.post(b, i, rpc.Result{Class: scripts.Unknown, Err: redisnode.Panicked(value), Sent: b.sent})
+	}
+}
+
+// waitForReplicas returns the WAIT that follows the scripts of a batch if replicas must acknowledge its grants. The WAIT has to use the same
+// connection, because WAIT covers the writes of its own connection. The time is rounded up, because WAIT waits for ever if it is 0.
+func (s *Sender) waitForReplicas() redisnode.Command {
+	return redisnode.NewCommand("wait", s.AckReplicas, (s.AckTimeout + time.Millisecond - 1).Milliseconds())
+}
+
+// unacked returns an error unless the WAIT shows that enough replicas have what was written.
+func (s *Sender) unacked(wait redisnode.Command) error {
+	n, err := wait.Int()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", protocol.ErrNotReplicated, s.Errors.Explain(err))
+	case n < s.AckReplicas:
+		return fmt.Errorf("%w: %d replicas of %d have acknowledged within %v, it was undone", protocol.ErrNotReplicated, n, s.AckReplicas, s.AckTimeout)
+	}
+	return nil
 }
