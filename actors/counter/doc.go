@@ -7,5 +7,5 @@
 //	want.go    reserving a semaphore for a waiter that wants several permits
 //	task.go    requests that wait for nothing but Redis
 //	end.go     early ends: cancel, panic, Close
-//	call.go    calls and their answers; script.go their scripts and replies
+//	call.go    a call: its script, its reply
 package counter

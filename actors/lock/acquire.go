@@ -88,14 +88,14 @@ func (s *State) sendAcquire(now time.Duration) {
 	s.wokenFor = clock.Never
 	s.turns.Tries(now)
 	c := s.call(callAcquire)
-	c.Acquires, c.grant, c.lease, c.standing = true, s.pending.id, s.pending.ttl, s.pending.standing
+	c.Acquires, c.terms.Grant, c.terms.Lease, c.terms.Standing = true, s.pending.id, s.pending.ttl, s.pending.standing
 	head := s.queue.Front()
 	if (s.watch != wait.Unwatched || s.crowded) && s.member == nil && s.policy.Counts {
-		c.channel = s.counts(head)
+		c.terms.Channel = s.counts(head)
 	}
 	if head != nil {
 		head.Attempts++
-		c.try = head.Try
+		c.terms.Try = head.Try
 	}
 	c.Timing = s.failures.Waiting(s.policy, now, rpc.Window(s.pending.lease), head)
 	if s.policy.AckReplicas > 0 { // replicas must acknowledge the grant, so the attempt gets more time

@@ -126,7 +126,7 @@ func (c *memberCheck) checkProgress() error {
 				main++
 			}
 		case callOrphan:
-			ghosts[call.grant] = true
+			ghosts[call.terms.Grant] = true
 		case callExtend:
 			if call == extensionOf(s).call {
 				extends++

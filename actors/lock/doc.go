@@ -5,8 +5,7 @@
 // which is a State of its own. Both are in one package, because a Group uses the fields of its members everywhere.
 //
 //	step.go      the state, what is due next
-//	messages.go  messages beside those of package wait; calls
-//	script.go    the calls' scripts and replies
+//	call.go      a call: its script, its reply; messages beside those of package wait
 //	acquire.go   contending in Redis: attempts and their outcomes
 //	busy.go      a lock that others hold: when to try again, the subscription, wake-ups
 //	waiters.go   errors for waiters, and reports about them

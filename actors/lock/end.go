@@ -64,7 +64,7 @@ func (s *State) releaseOrphans(now time.Duration) {
 			continue
 		}
 		g.inflight = true
-		c := &lockCall{do: callOrphan, address: s.address, grant: g.id, keep: max(g.least-now, 0)}
+		c := &lockCall{do: callOrphan, address: s.address, terms: scripts.Terms{Grant: g.id, Keep: max(g.least-now, 0)}}
 		c.Timing = rpc.Patient(now, rpc.Window(s.policy.Lease), min(s.policy.Patience, max(g.until-now, s.policy.ProbeMax)))
 		c.First = true
 		s.emit(wait.Effect{Do: wait.DoCall, Call: c})
@@ -77,7 +77,7 @@ func (s *State) releaseOrphans(now time.Duration) {
 // A place in Redis' queue, and a key that other grants of the owner keep alive (lasting), do not end with a lease. Their release is repeated
 // until Redis confirms it, or until the runtime closes.
 func (s *State) onOrphanDone(now time.Duration, m *callDone) {
-	i := slices.IndexFunc(s.orphans, func(g orphan) bool { return g.id == m.call.grant })
+	i := slices.IndexFunc(s.orphans, func(g orphan) bool { return g.id == m.call.terms.Grant })
 	if i < 0 {
 		return
 	}
@@ -90,8 +90,8 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 		if lasting {
 			s.freeLater(now, m)
 		}
-		if m.class == scripts.Done && m.call.keep == 0 {
-			s.remembers().freed = m.call.grant
+		if m.class == scripts.Done && m.call.terms.Keep == 0 {
+			s.remembers().freed = m.call.terms.Grant
 		}
 	case m.class == scripts.Done:
 		g.next = min(g.duplicateUntil, now+s.policy.OrphanPause(g.releases))
@@ -113,9 +113,9 @@ func (s *State) remembers() *State {
 // freeLater schedules another release if a release has kept the lock taken until the end of its at-least. That is needed only if other
 // grants of the owner keep the key, because then the key does not expire at the end of the at-least.
 func (s *State) freeLater(now time.Duration, m *callDone) {
-	if m.call.keep > 0 && s.stage < wait.Closing {
-		end := now + m.call.keep
-		g := s.orphanFrom(end, scripts.Nobody(m.call.grant), 0, 0)
+	if m.call.terms.Keep > 0 && s.stage < wait.Closing {
+		end := now + m.call.terms.Keep
+		g := s.orphanFrom(end, scripts.Nobody(m.call.terms.Grant), 0, 0)
 		g.lasting, g.least, g.nobody = true, end, true
 	}
 }

@@ -104,7 +104,7 @@ func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 	if s.grant.Watched {
 		length = s.grant.Renewal(now)
 	}
-	s.extension.call = &lockCall{do: callExtend, address: s.address, grant: s.grant.ID, lease: length}
+	s.extension.call = &lockCall{do: callExtend, address: s.address, terms: scripts.Terms{Grant: s.grant.ID, Lease: length}}
 	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(length, s.grant.Left(now)))) // leaves time for a second attempt
 	s.emit(wait.Effect{Do: wait.DoCall, Call: s.extension.call})
 	s.grant.longest = max(s.grant.longest, length)
@@ -130,7 +130,7 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	case m.class == scripts.Done && s.grant.Watched: // the watchdog sets its deadline
 		s.extended(now, e.waiting[0])
 	case m.class == scripts.Done:
-		s.grant.Move(lease.Deadline(m.sent, m.call.lease))
+		s.grant.Move(lease.Deadline(m.sent, m.call.terms.Lease))
 		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 		s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
 		s.extended(now, e.waiting[0])

@@ -180,31 +180,30 @@ func (h *Group) onCall(s *State, call *lockCall) {
 	call.home, call.news = s, h.spare.news
 	switch {
 	case (call.do == callRelease || call.do == callOrphan) && s.address.Kind.Queued && h.policy.AckReplicas == 0:
-		call.heir = h.heir(s)
+		call.terms.Heir, call.terms.HeirLease = h.heir(s)
 	case call.do == callAcquire && s.queue.Len > 0:
 		if alone := h.above(s.queue.Front()); alone != nil {
-			call.alone, alone.grant.lasting = alone.grant.ID, true
+			call.terms.Alone, alone.grant.lasting = alone.grant.ID, true
 			alone.turn.spent = true // the grant must not go to another local waiter: its owner is about to share the lock
 		}
 	}
 }
 
 // heir returns the grant of this process's first contender in Redis' queue. The release of s gives this contender the lock if it is first in the
-// whole queue. The returned grant is a copy, because the contender may ask for another grant before the result comes.
-func (h *Group) heir(s *State) *pendingGrant {
+// whole queue.
+func (h *Group) heir(s *State) (id string, lease time.Duration) {
 	for other := h.first; other != nil; other = other.next {
 		if &other.State != s && other.contends() && other.pending.id != "" {
-			heir := other.pending
-			return &heir
+			return other.pending.id, other.pending.ttl
 		}
 	}
-	return nil
+	return "", 0
 }
 
 // inherit notifies the heir that it holds the lock.
 func (h *Group) inherit(done *callDone) {
-	if s := h.contender(done.call.heir.id); s != nil {
-		h.again = append(h.again, again{s, inherited{done.call.heir.id, done.sent}})
+	if s := h.contender(done.call.terms.Heir); s != nil {
+		h.again = append(h.again, again{s, inherited{done.call.terms.Heir, done.sent}})
 	}
 }
 

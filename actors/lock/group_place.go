@@ -162,7 +162,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 
 // suits reports whether r can use the place in Redis' queue that this member has, or has asked for.
 func (s *member) suits(r *wait.Request) bool {
-	asked := s.pending.standing || s.inflight != nil && !s.inflight.try
+	asked := s.pending.standing || s.inflight != nil && !s.inflight.terms.Try
 	return asked && r.Terms == s.pending.terms
 }
 

@@ -71,7 +71,7 @@ func (s *State) lookAt() time.Duration {
 // look sends the question, unless one is in flight. The call remembers the grant, because the answer may come when another one is held.
 func (s *State) look(now time.Duration) {
 	if l := s.lookingOf(); l.call == nil && s.phase == held {
-		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.ID, target: s.grant}
+		l.call = &lockCall{do: callLook, address: s.address, terms: scripts.Terms{Grant: s.grant.ID}, target: s.grant}
 		l.call.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
 		s.emit(wait.Effect{Do: wait.DoCall, Call: l.call})
 	}

@@ -53,30 +53,30 @@ func (k *readWriteKey) fields(w *world) []string {
 
 func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 	k.tidy(w)
-	_, there := k.holds[c.grant]
+	_, there := k.holds[c.terms.Grant]
 	reads := c.address.Kind.Grants != scripts.GrantPerLock
-	until := w.Now + c.lease
+	until := w.Now + c.terms.Lease
 	switch c.do {
 	case callAcquire:
 		if done.acquired.Granted = k.admits(c, there); done.acquired.Granted {
-			k.holds[c.grant] = max(k.holds[c.grant], until)
+			k.holds[c.terms.Grant] = max(k.holds[c.terms.Grant], until)
 			k.expires = max(k.expires, until)
 		} else {
 			done.acquired.TTL = k.expires - w.Now
 			done.acquired.Holder = k.fieldList()[0]
 		}
 	case callPass:
-		if _, from := k.holds[c.from]; !there && (!from || len(k.holds) > 1) {
+		if _, from := k.holds[c.terms.From]; !there && (!from || len(k.holds) > 1) {
 			return
 		}
 		done.held = true
-		delete(k.holds, c.from)
-		k.holds[c.grant], k.expires = until, max(k.expires, until)
+		delete(k.holds, c.terms.From)
+		k.holds[c.terms.Grant], k.expires = until, max(k.expires, until)
 		if !there {
 			k.expires = until
 		}
 	case callExtend:
-		if done.held = k.has(w, c.grant); done.held {
+		if done.held = k.has(w, c.terms.Grant); done.held {
 			k.extend(w, c, until, reads)
 		}
 	case callLook:
@@ -89,7 +89,7 @@ func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 		}
 	case callRelease, callOrphan:
 		if done.held = there; there {
-			delete(k.holds, c.grant)
+			delete(k.holds, c.terms.Grant)
 			done.receivers = k.released(w, reads)
 		}
 	}
@@ -99,13 +99,13 @@ func (k *readWriteKey) admits(c *lockCall, there bool) bool {
 	if c.address.Kind.Grants == scripts.GrantPerLock {
 		return len(k.holds) == 0 || there
 	}
-	_, own := k.holds[c.alone]
+	_, own := k.holds[c.terms.Alone]
 	return !k.alone() || own || there
 }
 
 func (k *readWriteKey) extend(w *world, c *lockCall, until time.Duration, reads bool) {
-	shorter := reads && k.holds[c.grant] > until
-	k.holds[c.grant] = until
+	shorter := reads && k.holds[c.terms.Grant] > until
+	k.holds[c.terms.Grant] = until
 	switch {
 	case !reads && len(k.holds) == 1:
 		k.expires = until

@@ -61,15 +61,15 @@ func (k *permitKey) reap(w *world) {
 }
 
 func (k *permitKey) execute(w *world, c *lockCall, done *callDone) {
-	_, there := k.held[c.grant]
-	till := w.Now + c.lease + permitGrace
+	_, there := k.held[c.terms.Grant]
+	till := w.Now + c.terms.Lease + permitGrace
 	switch c.do {
 	case callAcquire:
 		if !there {
 			k.reap(w)
 		}
 		if there || k.free() > 0 {
-			k.held[c.grant] = max(k.held[c.grant], till)
+			k.held[c.terms.Grant] = max(k.held[c.terms.Grant], till)
 			done.acquired = scripts.Acquired{Granted: true, Left: int64(k.free())}
 			return
 		}
@@ -80,25 +80,25 @@ func (k *permitKey) execute(w *world, c *lockCall, done *callDone) {
 	case callPass:
 		switch {
 		case there:
-			k.held[c.grant] = max(k.held[c.grant], till)
-		case !k.has(w, c.from):
+			k.held[c.terms.Grant] = max(k.held[c.terms.Grant], till)
+		case !k.has(w, c.terms.From):
 			return
 		case k.free() < 0:
 			*done = callDone{class: scripts.Rejected, err: fmt.Errorf("REDUCED")}
 			return
 		default:
-			delete(k.held, c.from)
-			k.held[c.grant] = till
+			delete(k.held, c.terms.From)
+			k.held[c.terms.Grant] = till
 		}
 		done.held = true
 	case callExtend:
-		if done.held = k.has(w, c.grant); done.held {
-			k.held[c.grant] = till
+		if done.held = k.has(w, c.terms.Grant); done.held {
+			k.held[c.terms.Grant] = till
 		}
 	case callRelease, callOrphan:
 		if there {
-			done.held = k.has(w, c.grant)
-			delete(k.held, c.grant)
+			done.held = k.has(w, c.terms.Grant)
+			delete(k.held, c.terms.Grant)
 			if k.free() >= 0 {
 				done.receivers = w.publish()
 			}

@@ -108,7 +108,7 @@ func (p *proc) carryOut(e *wait.Effect) {
 	w := p.w
 	switch e.Do {
 	case wait.DoCall:
-		w.Logf("%s  call %s %s lease=%v %+v", p.Name, e.Call.(*lockCall).do.word(), e.Call.(*lockCall).grant, e.Call.(*lockCall).lease, e.Call.(*lockCall).Timing)
+		w.Logf("%s  call %s %s lease=%v %+v", p.Name, e.Call.(*lockCall).do.word(), e.Call.(*lockCall).terms.Grant, e.Call.(*lockCall).terms.Lease, e.Call.(*lockCall).Timing)
 		p.call(e.Call.(*lockCall), func(done callDone) { p.Post(w.UpTo(100*time.Microsecond), &done) })
 	case wait.DoAnswer:
 		w.Logf("%s  answer %v %p: %v", p.Name, e.Request.Do, e.Request, e.Request.Err)
@@ -170,7 +170,7 @@ func describe(message any) string {
 	case wait.CancelRequest:
 		text = fmt.Sprintf("cancel %v %p", m.Request.Do, m.Request)
 	case *callDone:
-		text = fmt.Sprintf("%v %s %s held=%v granted=%v", m.class, m.call.do.word(), m.call.grant, m.held, m.acquired.Granted)
+		text = fmt.Sprintf("%v %s %s held=%v granted=%v", m.class, m.call.do.word(), m.call.terms.Grant, m.held, m.acquired.Granted)
 	case lease.Due:
 		text = "due " + m.Grant.ID
 	case lease.Gone:
@@ -207,7 +207,7 @@ func (p *proc) due(g *lease.Grant) {
 	case !g.Watched || deadline <= now:
 		p.Post(0, lease.Due{Grant: g})
 	default:
-		renewal := &lockCall{do: callExtend, address: g.Address, grant: g.ID, lease: g.Renewal(now)}
+		renewal := &lockCall{do: callExtend, address: g.Address, terms: scripts.Terms{Grant: g.ID, Lease: g.Renewal(now)}}
 		renewal.Timing = rpc.Hasty(now, min(deadline-now, rpc.Window(g.Lease)))
 		p.call(renewal, func(done callDone) { p.renewed(g, done) })
 	}
@@ -227,14 +227,14 @@ func (p *proc) renewed(g *lease.Grant, done callDone) {
 		}
 	case !done.held:
 		p.Post(0, lease.Gone{Grant: g})
-	case g.Extend(now, lease.Deadline(done.sent, min(done.call.lease, g.Lease))):
+	case g.Extend(now, lease.Deadline(done.sent, min(done.call.terms.Lease, g.Lease))):
 		g.Suspect.Store(false)
 		if g.Final() {
 			p.Post(0, lease.Due{Grant: g})
 		}
 		switch {
 		case !g.Kept.Load():
-		case g.Least() > done.sent+done.call.lease:
+		case g.Least() > done.sent+done.call.terms.Lease:
 			p.arm(g, now)
 		default:
 			p.arm(g, now+g.Lease/3)

@@ -42,7 +42,7 @@ func (w *world) execute(c *lockCall) callDone {
 	w.key.execute(w, c, &done)
 	w.noteRelease(c, &done)
 	if w.Trace != nil {
-		w.Logf("Redis %s %s: %v, has %v", c.do.word(), c.grant, done.held || done.acquired.Granted, w.key)
+		w.Logf("Redis %s %s: %v, has %v", c.do.word(), c.terms.Grant, done.held || done.acquired.Granted, w.key)
 	}
 	return done
 }
@@ -52,9 +52,9 @@ func (w *world) execute(c *lockCall) callDone {
 func (w *world) noteRelease(c *lockCall, done *callDone) {
 	switch {
 	case c.do == callRelease && done.held:
-		w.released[c.grant] = ""
+		w.released[c.terms.Grant] = ""
 	case c.do == callPass && (done.held || done.receivers > 0):
-		w.released[c.from] = c.grant
+		w.released[c.terms.From] = c.terms.Grant
 	}
 }
 
@@ -69,8 +69,8 @@ func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
 
 // checkKept checks that a release keeps the lock taken until the WithAtLeast time of its holders is over.
 func (w *world) checkKept(c *lockCall) {
-	if least := w.leasts[c.grant]; w.Now+c.keep < least {
-		w.Failf("%s is released and kept for %v, but has to be kept until %v", c.grant, c.keep, least)
+	if least := w.leasts[c.terms.Grant]; w.Now+c.terms.Keep < least {
+		w.Failf("%s is released and kept for %v, but has to be kept until %v", c.terms.Grant, c.terms.Keep, least)
 	}
 }
 
@@ -105,10 +105,10 @@ func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 	if !w.crowded {
 		return
 	}
-	if strings.Contains(c.channel, ":crowd:") {
-		w.Failf("the subscribers of a row are counted: %s", c.channel)
+	if strings.Contains(c.terms.Channel, ":crowd:") {
+		w.Failf("the subscribers of a row are counted: %s", c.terms.Channel)
 	}
-	name, _, _ := strings.Cut(c.grant, ":")
+	name, _, _ := strings.Cut(c.terms.Grant, ":")
 	if !slices.Contains(w.crowd, name) {
 		w.crowd = append(w.crowd, name)
 	}
@@ -121,8 +121,8 @@ func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 // leaveCrowd removes the process of an acquire from the crowd, and sometimes also a dead process. Then it calls the processes that wait for a call.
 // Unless the world is calm, about half of these messages are lost.
 func (w *world) leaveCrowd(c *lockCall) {
-	name, _, _ := strings.Cut(c.grant, ":")
-	if !strings.HasPrefix(c.channel, scripts.HasTicket) || !slices.Contains(w.crowd, name) {
+	name, _, _ := strings.Cut(c.terms.Grant, ":")
+	if !strings.HasPrefix(c.terms.Channel, scripts.HasTicket) || !slices.Contains(w.crowd, name) {
 		return
 	}
 	w.crowd = slices.DeleteFunc(w.crowd, func(other string) bool { return other == name || other == "dead" && w.Chance(50) })
@@ -179,7 +179,7 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 	if k.free(w) {
 		k.holder = ""
 	}
-	mine := k.holder == c.grant
+	mine := k.holder == c.terms.Grant
 	switch c.do {
 	case callAcquire:
 		if done.acquired.Granted = k.holder == "" || mine; done.acquired.Granted {
@@ -188,20 +188,20 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 		} else {
 			done.acquired.TTL = k.expires - w.Now
 			done.acquired.Holder = k.holder
-			if c.channel != "" {
+			if c.terms.Channel != "" {
 				done.acquired.Subscribers = w.subscribers()
 				w.joinCrowd(c, &done.acquired)
 			}
 			w.demand(k.holder, false)
 		}
 	case callPass:
-		if k.holder == c.from && c.ends {
-			if told := w.publish(); told > c.idlers {
+		if k.holder == c.terms.From && c.terms.TurnEnds {
+			if told := w.publish(); told > c.terms.Idlers {
 				k.holder, done.receivers = "", told
 				return
 			}
 		}
-		if done.held = mine || k.holder == c.from; done.held {
+		if done.held = mine || k.holder == c.terms.From; done.held {
 			k.take(w, c)
 		}
 	case callExtend:
@@ -221,15 +221,17 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 	case callRelease, callOrphan:
 		if done.held = mine; mine {
 			w.checkKept(c)
-			if k.holder = ""; c.keep > 0 {
-				k.holder, k.expires = scripts.Nobody(c.grant), w.Now+c.keep
+			if k.holder = ""; c.terms.Keep > 0 {
+				k.holder, k.expires = scripts.Nobody(c.terms.Grant), w.Now+c.terms.Keep
 			}
 			done.receivers = w.publish()
 		}
 	}
 }
 
-func (k *plainKey) take(w *world, c *lockCall) { k.holder, k.expires = c.grant, w.Now+c.lease }
+func (k *plainKey) take(w *world, c *lockCall) {
+	k.holder, k.expires = c.terms.Grant, w.Now+c.terms.Lease
+}
 
 func (k *plainKey) peer(w *world) {
 	if k.free(w) {

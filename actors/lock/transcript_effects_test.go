@@ -59,34 +59,34 @@ func (p *player) print(e *wait.Effect) {
 
 func (p *player) printCall(c *lockCall) {
 	text := "call " + c.do.word()
-	if c.from != "" {
-		text += " " + c.from + " to"
+	if c.terms.From != "" {
+		text += " " + c.terms.From + " to"
 	}
-	if c.grant != "" {
-		text += " " + c.grant
+	if c.terms.Grant != "" {
+		text += " " + c.terms.Grant
 	}
-	if c.ends {
+	if c.terms.TurnEnds {
 		text += " ends"
 	}
-	if c.idlers > 0 {
-		text += fmt.Sprintf(" idlers=%d", c.idlers)
+	if c.terms.Idlers > 0 {
+		text += fmt.Sprintf(" idlers=%d", c.terms.Idlers)
 	}
-	if c.lease != 0 {
-		text += fmt.Sprintf(" lease=%v", c.lease)
+	if c.terms.Lease != 0 {
+		text += fmt.Sprintf(" lease=%v", c.terms.Lease)
 	}
-	if c.keep != 0 {
-		text += fmt.Sprintf(" keep=%v", c.keep)
+	if c.terms.Keep != 0 {
+		text += fmt.Sprintf(" keep=%v", c.terms.Keep)
 	}
 	switch {
-	case strings.HasPrefix(c.channel, scripts.HasTicket):
+	case strings.HasPrefix(c.terms.Channel, scripts.HasTicket):
 		text += " has-ticket"
-	case strings.HasPrefix(c.channel, scripts.Yields):
+	case strings.HasPrefix(c.terms.Channel, scripts.Yields):
 		text += " yields"
-	case c.channel != "":
+	case c.terms.Channel != "":
 		text += " subscribers"
 	}
-	if c.alone != "" {
-		text += " alone=" + c.alone
+	if c.terms.Alone != "" {
+		text += " alone=" + c.terms.Alone
 	}
 	if c.NotAfter != c.Deadline {
 		text += fmt.Sprintf(" not-after=%v", c.NotAfter)

@@ -193,7 +193,7 @@ func (p *player) answer(verb string, a machinetest.Arguments) any {
 		}
 	case "done": // a pass, release, extend or force-release has succeeded, or an inspect has an answer; inherits: the heir has the lock
 		done.held = true
-		done.inherits = call.heir != nil && a.Values["inherits"] == call.heir.id
+		done.inherits = call.terms.Heir != "" && a.Values["inherits"] == call.terms.Heir
 		if call.do == callForceRelease {
 			done.freed = strings.Split(cmp.Or(a.Values["freed"], "peer"), ",")
 		}
@@ -220,7 +220,7 @@ func (p *player) answer(verb string, a machinetest.Arguments) any {
 func (p *player) flying(a machinetest.Arguments) *lockCall {
 	var found []*lockCall
 	for _, call := range p.calls {
-		if !slices.ContainsFunc(a.Words, func(word string) bool { return word != call.do.word() && word != call.grant }) {
+		if !slices.ContainsFunc(a.Words, func(word string) bool { return word != call.do.word() && word != call.terms.Grant }) {
 			found = append(found, call)
 		}
 	}

@@ -220,8 +220,8 @@ func (s *State) pass(now time.Duration, head *wait.Request) {
 // sendPass sends a pass, or a repeat of it. If an earlier copy has replaced the old grant already, the script confirms the new one.
 func (s *State) sendPass(now time.Duration) {
 	c := s.call(callPass)
-	c.from, c.grant, c.lease = s.grant.ID, s.pending.id, s.pending.ttl
-	c.ends, c.idlers = s.turn.ending, s.idlers()
+	c.terms.From, c.terms.Grant, c.terms.Lease = s.grant.ID, s.pending.id, s.pending.ttl
+	c.terms.TurnEnds, c.terms.Idlers = s.turn.ending, s.idlers()
 	if head := s.queue.Front(); head != nil {
 		head.Attempts++
 	}
@@ -262,7 +262,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	case m.class == scripts.Done && m.held && deadline > now:
 		s.tellReleasers(nil)
 		s.endGrant(now, s.passedAt(m.sent))
-		if m.call.ends {
+		if m.call.terms.TurnEnds {
 			s.turn = turn{start: now}
 			s.turns.Nobody()
 			if s.listens() {
@@ -299,7 +299,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 				s.pending.passed = m.call.Asked
 			}
 			s.pending.duplicateUntil = max(s.pending.duplicateUntil, m.call.Deadline)
-			s.unsure = s.unsure || m.call.ends
+			s.unsure = s.unsure || m.call.terms.TurnEnds
 		}
 		s.failed(now, m, m.err)
 	}
@@ -345,7 +345,7 @@ func (s *State) release(now time.Duration) {
 // wait to be sent until the lease has expired on the server; after that there is nothing to release.
 func (s *State) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
-	c.grant, c.keep = s.grant.ID, s.grant.Missing(now)
+	c.terms.Grant, c.terms.Keep = s.grant.ID, s.grant.Missing(now)
 	c.Timing = s.failures.Patient(now, rpc.Window(s.grant.Lease), s.policy.Patience, s.failures.Silent(now))
 	c.Patience = min(c.Patience, s.grant.Left(now)+lease.Margin(s.grant.longest))
 	c.First = true

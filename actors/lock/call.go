@@ -1,0 +1,171 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// The messages of a lock machine, beside those of packages wait and lease.
+type (
+	// woken says when to try again: the group has received a release message, or knows of a free grant.
+	woken struct{ at time.Duration }
+	// inherited says that a release of this process has made the first contender in Redis' queue the holder. id is that contender's grant;
+	// the release was sent at the instant sent.
+	inherited struct {
+		id   string
+		sent time.Duration
+	}
+	// promoted ends a contender's standby. If called is set, the contender asks at once: it is probably the first in Redis' queue, or the holder.
+	promoted struct{ called bool }
+	// callDone is the result of a script call of this lock.
+	callDone struct {
+		call  *lockCall
+		class scripts.Class
+		err   error
+		sent  time.Duration // the instant before the call was sent
+
+		acquired  scripts.Acquired
+		unacked   error          // of an acquire: the reason why too few replicas have acknowledged it
+		receivers int            // of a release, or of a pass that turned into one: how many subscribers got the message
+		tokens    scripts.Tokens // of a pass
+		inherits  bool           // of a release: the heir holds the lock now
+		held      bool
+		freed     []string        // by a force-release: the grants that held the lock
+		state     *protocol.State // of an inspect
+	}
+)
+
+// news returns the message for the actors that the same name has in other families, after a force-release; nil: no message. The force-release may
+// have ended grants of those actors as well, and they do not get its result.
+func (m *callDone) news() any {
+	switch {
+	case m.class == scripts.Unknown:
+		return wait.LookAround{}
+	case len(m.freed) > 0:
+		return wait.Freed{Grants: m.freed, Reason: protocol.LossForceReleased}
+	}
+	return nil
+}
+
+// lockCall is a script call that the step asks for. It has everything that the shell needs to make the script, because the state may have
+// changed by the time the script is made or repeated.
+type lockCall struct {
+	do      callKind
+	address *lease.Address
+	home    *State        // the member of a group that made the call
+	terms   scripts.Terms // of an extend: Lease is the TTL; of an inspect and a force-release: there are none
+	news    int           // of an acquire: spare.news when the call was made
+	request *wait.Request // of a side call: the request that asked for it
+	target  *grant        // of a look: the grant that was held when the call was made
+	again   bool          // of a side call: the call is a repeat, because its first copy reached Redis too late
+
+	rpc.Call // the call in flight: the step sets its timing, the shell the rest
+
+	// set by the shell
+	room scripts.Room
+	done callDone // the result
+}
+
+type callKind uint8
+
+const (
+	// The main calls. A state has at most one of them in flight, and recognizes its result by the pointer to the call.
+	callAcquire callKind = iota
+	callPass
+	callRelease
+	// The others.
+	callOrphan // a release in the background
+	callExtend
+	callInspect
+	callForceRelease
+	callLook // asks whether Redis still has a grant
+)
+
+// lockCalls keeps answered main calls for reuse: without that, calls would be half of what an acquire and its release allocate.
+var lockCalls = sync.Pool{New: func() any { return new(lockCall) }}
+
+// ScriptCall returns the script of a call, with its arguments.
+func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Call {
+	kind, raw := c.address.Kind, c.address.Raw
+	c.terms.Room, c.terms.Arguments = &c.room, &c.address.Arguments
+	switch c.do {
+	case callAcquire:
+		return kind.Acquire(site, raw, c.terms)
+	case callPass:
+		return kind.Pass(site, raw, c.terms)
+	case callRelease, callOrphan:
+		return kind.Release(site, raw, c.terms)
+	case callExtend:
+		return kind.Renew(site, []string{raw}, []string{c.terms.Grant}, c.terms.Lease)
+	case callInspect:
+		return kind.Inspect(raw)
+	case callLook:
+		return kind.Look(raw, c.terms.Grant)
+	case callForceRelease:
+		return kind.ForceRelease(site, raw)
+	}
+	panic(fmt.Sprintf("no script for call %d", c.do))
+}
+
+func (c *lockCall) Carrier() *rpc.Call { return &c.Call }
+
+// Recycle keeps a main call for reuse. Other calls are few, and the state may still refer to them.
+func (c *lockCall) Recycle() {
+	if c.do <= callRelease {
+		*c = lockCall{}
+		lockCalls.Put(c)
+	}
+}
+
+// Answered turns a raw result into what the step understands. A reply that cannot be understood leaves the outcome unknown: the script was
+// executed, but nobody knows with what result.
+func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
+	done := &c.done
+	*done = callDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
+	var err error
+	switch {
+	case m.Class != scripts.Done: // there is no result
+	case c.do == callAcquire:
+		done.acquired, err = scripts.ReadAcquired(m.Reply, c.terms.Grant)
+		done.unacked = m.Unacked
+	case c.do == callRelease, c.do == callOrphan:
+		var released scripts.Released
+		released, err = scripts.ReadReleased(m.Reply)
+		done.receivers, done.held = released.Receivers, released.Held
+		done.inherits = c.terms.Heir != "" && released.Heir == c.terms.Heir
+	case c.do == callPass:
+		var passed scripts.Passed
+		passed, err = scripts.ReadPassed(m.Reply, c.terms.Grant)
+		done.held, done.tokens, done.receivers = passed.Held, passed.Tokens, passed.Receivers
+	case c.do == callForceRelease:
+		done.freed, err = scripts.ReadFreed(m.Reply)
+		done.held = len(done.freed) > 0
+	case c.do == callExtend:
+		var gone []int
+		gone, err = scripts.ReadRenewed(m.Reply, []string{c.terms.Grant})
+		done.held = len(gone) == 0
+	case c.do == callInspect:
+		done.state = new(protocol.State)
+		*done.state, err = scripts.ReadInspected(m.Reply)
+	case c.do == callLook:
+		done.held, err = scripts.ReadLooked(m.Reply)
+	}
+	if err != nil {
+		done.class, done.err = scripts.Unknown, err
+		if errors.Is(err, protocol.ErrForeignKey) { // the reply is valid, but not about a lock
+			done.class = scripts.Rejected
+		}
+	}
+	if c.do == callForceRelease {
+		news = done.news()
+	}
+	return done, news
+}
