@@ -254,7 +254,7 @@ func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.Count
 	}
 	terms.Request, terms.Answered = c.request, c.answered
 	if terms.Keep == 0 {
-		terms.Keep = s.policy.Keep
+		terms.Keep = s.policy.Patience + giveFor + 10*time.Second // longer than a request and its undo can take together
 	}
 	c.call = &countCall{op: op, raw: s.address.Raw, terms: terms, copies: c, task: e}
 	c.call.Timing = s.timing(now, op, e)

@@ -59,11 +59,14 @@ func (s *State) returnOwed() {
 func (s *State) advanceGiving() {
 	s.returnOwed()
 	if p := s.pending; s.giving == nil && p.number > 0 {
-		e := &task{op: p.op, requests: p.requests, patience: s.policy.GiveFor}
+		e := &task{op: p.op, requests: p.requests, patience: giveFor}
 		s.run(e, scripts.CountTerms{Numbers: []int64{p.number}})
 		s.giving, s.pending = e, pending{}
 	}
 }
+
+// giveFor is the time for which an unconfirmed return of permits is repeated.
+const giveFor = 30 * time.Second
 
 // undoKeep is the time for which Redis remembers that a request was undone: longer than duplicates of the request may arrive.
 const undoKeep = 10 * time.Second
@@ -76,7 +79,7 @@ func (s *State) undo(op *scripts.CountOp, c *copies) {
 	if c.disregard(); op.Undo == nil || c.duplicateUntil == 0 {
 		return
 	}
-	e := &task{op: op.Undo, copies: copies{request: c.request}, patience: s.policy.GiveFor}
+	e := &task{op: op.Undo, copies: copies{request: c.request}, patience: giveFor}
 	s.run(e, scripts.CountTerms{Keep: undoKeep})
 }
 

@@ -231,7 +231,7 @@ func (s *State) waitOn(now time.Duration) {
 		s.retryAt = max(s.wokenFor, now)
 		return
 	}
-	s.retryAt = min(now+s.policy.PollCap+s.policy.Jitter(s.policy.PollCap/4), s.reserveAt(now))
+	s.retryAt = min(now+wait.PollCap+s.policy.Jitter(wait.PollCap/4), s.reserveAt(now))
 	if s.watch == wait.Unwatched {
 		s.watch = wait.Subscribing
 		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel()})

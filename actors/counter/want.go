@@ -28,15 +28,17 @@ type want struct {
 }
 
 const (
-	wantStep  = time.Second           // the longest time from an attempt to the renewal or the end of a reservation
-	wantSlack = wantStep / 3          // Redis keeps a reservation for this much longer: it must not expire before the call that ends it arrives
-	restMin   = 50 * time.Millisecond // shortest rest
+	wantAfter = 100 * time.Millisecond // a waiter for several permits that has been the oldest for this long may reserve them
+	wantMax   = 30 * time.Second       // longest reservation
+	wantStep  = time.Second            // the longest time from an attempt to the renewal or the end of a reservation
+	wantSlack = wantStep / 3           // Redis keeps a reservation for this much longer: it must not expire before the call that ends it arrives
+	restMin   = 50 * time.Millisecond  // shortest rest
 )
 
 // noteHead notes when a request has become the oldest waiter.
 func (s *State) noteHead(now time.Duration) {
 	if head := s.queue.Front(); head != s.want.head {
-		s.want.head, s.want.since, s.want.length = head, now, 2*s.policy.Want
+		s.want.head, s.want.since, s.want.length = head, now, 2*wantAfter
 	}
 }
 
@@ -46,7 +48,7 @@ func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	if head == nil || head.Try || head.Count.Way != scripts.Take || head.Number <= 1 {
 		return false, clock.Never
 	}
-	at = max(s.want.since+s.policy.Want, s.want.rest)
+	at = max(s.want.since+wantAfter, s.want.rest)
 	return now >= at, at
 }
 
@@ -75,7 +77,7 @@ func (s *State) noteReservation(now time.Duration, m *countDone) {
 	default: // the reservation has helped, or has ended
 		w.until, w.rest, w.op = 0, now+m.call.terms.Rest, m.call.op
 		if m.call.terms.Reserve < 0 {
-			w.length = min(2*w.length, s.policy.WantMax)
+			w.length = min(2*w.length, wantMax)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 
 // pauseAfter returns how long the first waiter waits after a refusal before it tries again, unless a message comes first.
 func (s *State) pauseAfter(now time.Duration, refusal scripts.Acquired) time.Duration {
-	pause := s.policy.PollCap
+	pause := wait.PollCap
 	if s.address.Kind.Spins {
 		pause = s.nextSpin()
 	}

@@ -114,7 +114,7 @@ func (s *State) hold(now time.Duration) {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.member.group.exhausted(now) && !s.queue.Front().Try {
 		spare := &s.member.group.spare
 		s.busy = spare.busy
-		s.retryAt = now + s.upToExpiry(s.policy.PollCap+s.policy.Jitter(s.policy.PollCap/4), spare.until-now)
+		s.retryAt = now + s.upToExpiry(wait.PollCap+s.policy.Jitter(wait.PollCap/4), spare.until-now)
 		s.listen()
 	}
 }

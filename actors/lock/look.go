@@ -53,9 +53,9 @@ func (s *State) advanceLook(now time.Duration) {
 			l.at = 0
 		}
 	case l == nil || l.at == 0:
-		s.lookingOf().at = now + s.policy.PollCap
+		s.lookingOf().at = now + wait.PollCap
 	case now >= l.at:
-		l.at, l.wanted = now+s.policy.PollCap, false
+		l.at, l.wanted = now+wait.PollCap, false
 		s.look(now)
 	}
 }
@@ -100,9 +100,9 @@ func (h *Group) advanceLook(now time.Duration) {
 		h.lookAt = 0
 		return
 	case h.lookAt == 0:
-		h.lookAt = now + h.policy.PollCap
+		h.lookAt = now + wait.PollCap
 	case now >= h.lookAt:
-		h.lookAt, h.wanted = now+h.policy.PollCap, false
+		h.lookAt, h.wanted = now+wait.PollCap, false
 		for s := h.first; s != nil; s = s.next {
 			if s.fixed {
 				h.again = append(h.again, again{&s.State, wait.LookAround{}})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/turns"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -126,7 +127,7 @@ func newFight(count, users int, section time.Duration, counts bool) *fight {
 	for i := range count {
 		p := newProc(w, string(rune('A'+i)), policy)
 		p.lag = time.Duration(i) * 50 * time.Microsecond
-		p.clock = time.Duration(i%3-1) * p.policy.ClockError
+		p.clock = time.Duration(i%3-1) * turns.ClockError
 		w.procs = append(w.procs, p)
 		for range users {
 			w.After(w.UpTo(20*time.Millisecond), func() { f.next(newUser(p), i) })

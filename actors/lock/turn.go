@@ -266,7 +266,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 			s.turn = turn{start: now}
 			s.turns.Nobody()
 			if s.listens() {
-				s.turns.ExpectEcho(&s.policy.Policy, now) // the call has published a release message
+				s.turns.ExpectEcho(now) // the call has published a release message
 			}
 		}
 		s.begin(m.sent, m.tokens)

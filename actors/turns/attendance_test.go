@@ -123,7 +123,7 @@ func TestYield_SlotAfterLinger(t *testing.T) {
 	missed = 1
 	assert.Equal(t, 40*time.Millisecond, after(ended), "twice as long for a client that has missed its slot")
 	ended.Began = 0
-	assert.Equal(t, p.YieldMax, after(ended))
+	assert.Equal(t, yieldMax, after(ended))
 }
 
 // A newcomer lets a random number of the subscribers go first; without jitter, it lets all of them go first. Each release takes it one place

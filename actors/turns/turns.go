@@ -52,11 +52,12 @@ type Turns struct {
 }
 
 const (
-	slotMin = 500 * time.Microsecond // slots are shortened if many processes are ahead, but not below this
-	slotMax = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; it is wasted on a mere listener
-	farMax  = 900 * time.Millisecond // longest wait of a process far behind, beyond YieldMax: all processes ahead may have stopped waiting at once
-	winsMax = 10
-	goodMax = 8 // after this many turns in which every process used its slot, slots become shorter again
+	yieldMax = 50 * time.Millisecond  // the longest that the slots of all processes ahead last together, unless patience or slotMin makes them longer
+	slotMin  = 500 * time.Microsecond // slots are shortened if many processes are ahead, but not below this
+	slotMax  = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; it is wasted on a mere listener
+	farMax   = 900 * time.Millisecond // longest wait of a process far behind, beyond yieldMax: all processes ahead may have stopped waiting at once
+	winsMax  = 10
+	goodMax  = 8 // after this many turns in which every process used its slot, slots become shorter again
 )
 
 // Ended describes a turn of this process whose release Redis has confirmed.
@@ -76,7 +77,7 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	if t.Listens {
 		others-- // our own subscription
 		if t.Receivers > 0 {
-			y.ExpectEcho(p, now)
+			y.ExpectEcho(now)
 		}
 	}
 	y.placed, y.ahead = true, max(others, 0)
@@ -86,7 +87,7 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	if t.Lingered {
 		y.slot = max(y.slot, (now-t.Began)/16)
 	}
-	y.slot = min(min(y.slot, p.YieldMax)<<y.wins, p.YieldMax)
+	y.slot = min(min(y.slot, yieldMax)<<y.wins, yieldMax)
 	var stay time.Duration
 	if y.crowd.here || t.Crowds && t.Receivers >= crowdLeast && !y.crowd.none {
 		stay = y.leaveCrowd()
@@ -96,8 +97,8 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	y.gapTo = now // a gap that began while this process's acquire was in flight has ended with its turn
 	y.fresh = now + stay + 2*time.Duration(y.ahead)*max(now-t.Began, t.Longest)
 	if y.gaps.released(p, now, t.Sent, stay > 0, others > 0) {
-		y.gapTo = now + p.Gap
-		stay += p.Gap
+		y.gapTo = now + gap
+		stay += gap
 	}
 	y.until = now + stay
 	if others <= 0 {
@@ -128,10 +129,10 @@ func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
 func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
 	switch {
 	case r.Place > 0:
-		y.slot = min(now-r.Sent, p.YieldMax)
+		y.slot = min(now-r.Sent, yieldMax)
 		y.joinCrowd(p, now, r)
 	case !y.placed || y.crowd.in:
-		y.slot = min(now-r.Sent, p.YieldMax)
+		y.slot = min(now-r.Sent, yieldMax)
 		others := max(r.Subscribers-1, 0)
 		y.crowd = crowd{none: r.Subscribers >= crowdLeast}
 		y.ahead = others - int(p.Jitter(time.Duration(others+1)))
@@ -172,15 +173,15 @@ func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	if !y.patience.early {
 		return 0
 	}
-	short := max(slotMin, p.YieldMax/time.Duration(max(y.attendance.notified, y.ahead)))
+	short := max(slotMin, yieldMax/time.Duration(max(y.attendance.notified, y.ahead)))
 	slot = y.patience.slot(min(slot, short), y.attendance.notified)
 	if y.crowd.in { // all the others want the lock
 		slot = max(slot, y.patience.turn+y.patience.turn/4)
 	}
-	if stay := time.Duration(y.ahead) * slot; stay <= p.YieldMax {
+	if stay := time.Duration(y.ahead) * slot; stay <= yieldMax {
 		return stay + p.Jitter(slot)
 	}
-	return p.YieldMax + p.Jitter(min(time.Duration(y.ahead)*p.YieldMax/16, farMax))
+	return yieldMax + p.Jitter(min(time.Duration(y.ahead)*yieldMax/16, farMax))
 }
 
 // Waits reports whether other processes have their turns now.
@@ -250,8 +251,8 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 		y.gapTo, y.until = now, now+y.wait(p, min(y.slot, slotMax))
 	}
 	if due {
-		y.until += now + p.Gap - y.gapTo
-		y.gapTo = now + p.Gap
+		y.until += now + gap - y.gapTo
+		y.gapTo = now + gap
 	}
 	return y.until
 }
@@ -269,10 +270,10 @@ func (y *Turns) Leaves() {
 
 // ExpectEcho notes that the message of this process's own release was also sent to this process. It may have arrived while the release was in
 // flight.
-func (y *Turns) ExpectEcho(p *Policy, now time.Duration) {
+func (y *Turns) ExpectEcho(now time.Duration) {
 	y.echoes = max(y.echoes+1-y.heard, 0)
 	y.heard = 0
-	y.echoTo = now + p.YieldMax
+	y.echoTo = now + yieldMax
 }
 
 // Joined notes a new subscription of the channel. From now on, no messages of this process's own earlier releases are expected, because a message
@@ -297,6 +298,11 @@ type gaps struct {
 	freed time.Duration // when this process's own release was executed; 0: another process has held the lock since
 	open  time.Duration // total time for which the lock has been free since the newest gap
 }
+
+const gap = 25 * time.Millisecond // the time for which a lock in constant demand is left free for clients that poll
+
+// ClockError is the largest error of a process's estimate of the server's time.
+const ClockError = 1500 * time.Microsecond
 
 // released notes this process's own release and reports whether a gap is due. waited says that another process has its turn now, and listened
 // that another subscriber received the message.
@@ -325,7 +331,7 @@ func (g *gaps) heard(p *Policy, now time.Duration) bool {
 func (g *gaps) taken(p *Policy, now, sent time.Duration) {
 	free := (sent+now)/2 - g.freed
 	switch {
-	case g.last == 0, g.freed != 0 && free >= p.Gap:
+	case g.last == 0, g.freed != 0 && free >= gap:
 		g.last = p.ServerTime(now)
 		g.begin(now)
 	case g.freed != 0:
@@ -342,5 +348,5 @@ func (g *gaps) begin(now time.Duration) bool {
 func (g *gaps) newPeriod(p *Policy, now time.Duration) bool {
 	last := g.last
 	g.last = p.ServerTime(now)
-	return last != 0 && (g.last+p.ClockError)/p.GapShared > (last-p.ClockError)/p.GapShared
+	return last != 0 && (g.last+ClockError)/p.GapShared > (last-ClockError)/p.GapShared
 }

@@ -24,32 +24,24 @@ type Policy struct {
 
 	Patience    time.Duration // if no attempt has been answered for this long, waiters are refused, with the cause
 	ProbeMax    time.Duration // longest pause between two attempts to reach Redis
-	PollCap     time.Duration // usual wait between two attempts while the lock is taken and no message of a release comes
 	KeepChannel time.Duration // the time for which a channel stays subscribed after its last waiter has left
 	turns.Policy
-
-	GiveFor time.Duration // the time for which an unconfirmed return of permits is repeated
-	Keep    time.Duration // the time for which Redis keeps the result of a counter's request, in case the request is repeated
-	Want    time.Duration // a waiter for several permits that has been the oldest for this long may reserve them (package counter)
-	WantMax time.Duration // longest reservation
 
 	NewID  func() string          // makes the id of a grant, or of a counter's request; never the same twice
 	Serial func() uint64          // makes the serial number of a lease; never the same twice
 	Why    func(raw string) error // the error if no server has answered about a name yet
 }
 
+// PollCap is the usual wait between two attempts while the lock is taken and no message of a release comes.
+const PollCap = time.Second
+
 // WithTimes fills in the fixed times, some of which follow from the lease, and a default for Why.
 func (p Policy) WithTimes() Policy {
 	p.Patience = max(time.Second, min(p.Lease/3, 10*time.Second))
 	p.ProbeMax = max(10*time.Millisecond, min(p.Lease/30, time.Second))
-	p.PollCap = time.Second
 	p.KeepChannel = 20 * time.Millisecond
 	p.Policy = p.Policy.WithTimes()
 	p.Why = func(string) error { return rpc.ErrNoAnswerYet }
-	p.GiveFor = 30 * time.Second
-	p.Keep = p.Patience + p.GiveFor + 10*time.Second // longer than a request and its undo can take together
-	p.Want = 100 * time.Millisecond
-	p.WantMax = 30 * time.Second
 	return p
 }
 
@@ -66,7 +58,7 @@ func (p *Policy) Pause(failures int) time.Duration { return min(p.Backoff(failur
 // Spread returns a random delay for one of several waiters that have a reason to try at the same instant. The delays spread them out to about ten per
 // millisecond, but over no more than half of PollCap.
 func (p *Policy) Spread(waiters int) time.Duration {
-	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, p.PollCap/2) + 1)
+	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, PollCap/2) + 1)
 }
 
 // OrphanPause returns the pause before the next release of an orphan, after the given number of releases that were executed while a copy of its

@@ -30,7 +30,7 @@ func TestPolicy_SpreadsThoseWhoTryAgain(t *testing.T) {
 	t.Parallel()
 	p := Policy{Lease: 30 * time.Second}.WithTimes()
 	p.Jitter = func(d time.Duration) time.Duration { return d - 1 }
-	for waiters, within := range map[int]time.Duration{0: 0, 1: 100 * time.Microsecond, 2000: 200 * time.Millisecond, 1_000_000: p.PollCap / 2} {
+	for waiters, within := range map[int]time.Duration{0: 0, 1: 100 * time.Microsecond, 2000: 200 * time.Millisecond, 1_000_000: PollCap / 2} {
 		assert.Equal(t, within, p.Spread(waiters), "%d waiters", waiters)
 	}
 	p.Jitter = func(time.Duration) time.Duration { return 0 }

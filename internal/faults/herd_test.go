@@ -136,7 +136,7 @@ func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 
 // notLetIn returns in which way a single waiter waited too long against a crowd, or "".
 func notLetIn(t *testing.T, waits []time.Duration, section, length, late time.Duration) string {
-	const turn, gap = 10 * time.Millisecond, 25 * time.Millisecond // Handoff.For, and Gap of actors/turns/policy.go
+	const turn, gap = 10 * time.Millisecond, 25 * time.Millisecond // Handoff.For, and gap of actors/turns/turns.go
 	n := len(waits)
 	median, longest := waits[n/2], waits[n-1]
 	t.Logf("section %v: %d turns, waited %v mostly, %v at the 99th percentile, %v at most; stalls up to %v",
