@@ -5,5 +5,4 @@
 //	attendance.go  subscribers that never try for the lock
 //	patience.go    how long to wait for the processes ahead
 //	crowd.go       places that Redis assigns if 64 processes or more wait
-//	policy.go      the times
 package turns

@@ -60,6 +60,22 @@ const (
 	goodMax  = 8 // after this many turns in which every process used its slot, slots become shorter again
 )
 
+// Policy holds the times that decisions about turns depend on.
+type Policy struct {
+	GapEvery  time.Duration // interval of gaps if a process has no competitor
+	GapShared time.Duration // interval of gaps if processes compete; when two processes alternate, less than one wait in a hundred meets a gap
+
+	Jitter     func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
+	ServerTime func(time.Duration) time.Duration // converts an instant of this process to the server's time
+}
+
+// WithTimes fills in the fixed times.
+func (p Policy) WithTimes() Policy {
+	p.GapEvery = time.Second
+	p.GapShared = 3 * time.Second / 2
+	return p
+}
+
 // Ended describes a turn of this process whose release Redis has confirmed.
 type Ended struct {
 	Sent      time.Duration // when the release was sent
@@ -166,8 +182,8 @@ func (y *Turns) Overheard(releases int) { y.heard += releases }
 // Nobody notes that no other process waits for the lock.
 func (y *Turns) Nobody() { y.ahead, y.wins, y.good, y.patience, y.crowd = 0, 0, 0, patience{}, crowd{} }
 
-// wait returns how long to leave the lock to the processes ahead. All their slots together last YieldMax at most, unless patience or slotMin
-// makes them longer. In that case the process asks at a random instant after YieldMax, at most farMax later.
+// wait returns how long to leave the lock to the processes ahead. All their slots together last yieldMax at most, unless patience or slotMin
+// makes them longer. In that case the process asks at a random instant after yieldMax, at most farMax later.
 func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	y.patience.early = y.ahead > y.absent()
 	if !y.patience.early {
