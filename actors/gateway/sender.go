@@ -161,12 +161,13 @@ func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 	}
 }
 
-// finish sends commands as one pipeline, with a WAIT for replicas at the end if they must acknowledge. err is the reason why the outcome of
-// the calls is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the calls wrote.
+// finish sends commands as one pipeline, with a WAIT at the end if replicas must acknowledge: WAIT covers the writes of its own connection. err is
+// the reason why the outcome of the calls is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the
+// calls wrote.
 func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, parcels []parcel) (unacked, err error) {
 	var wait redisnode.Command
 	if b.acked {
-		wait = s.waitForReplicas()
+		wait = redisnode.NewCommand("wait", s.AckReplicas, (s.AckTimeout + time.Millisecond - 1).Milliseconds()) // rounded up: 0 means for ever
 		commands = append(commands, wait)
 	}
 	if err = s.exec(b.ctx, pipe, commands); err != nil {
@@ -274,7 +275,7 @@ func (s *Sender) post(b *batch, i int, r rpc.Result) {
 		r.Err = b.node.Errors.ExplainWithHint(r.Err)
 	}
 	b.reached = b.node.Errors.Remember(r.Err) || b.reached
-	s.Errors.Remember(r.Err)
+	s.Errors.Remember(r.Err) // for all nodes: Close asks for it, as does a waiter whose node is unknown
 	if b.claims[i].taken.CompareAndSwap(false, true) {
 		r.Last = true
 		b.calls[i].From.Send(b.calls[i].Answer(r))
@@ -314,12 +315,6 @@ func (s *Sender) recoverBatch(b *batch) {
 	for i := range b.calls {
 		s.post(b, i, rpc.Result{Class: scripts.Unknown, Err: redisnode.Panicked(value), Sent: b.sent})
 	}
-}
-
-// waitForReplicas returns the WAIT that follows the scripts of a batch if replicas must acknowledge its grants. The WAIT has to use the same
-// connection, because WAIT covers the writes of its own connection. The time is rounded up, because WAIT waits for ever if it is 0.
-func (s *Sender) waitForReplicas() redisnode.Command {
-	return redisnode.NewCommand("wait", s.AckReplicas, (s.AckTimeout + time.Millisecond - 1).Milliseconds())
 }
 
 // unacked returns an error unless the WAIT shows that enough replicas have what was written.

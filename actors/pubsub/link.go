@@ -111,7 +111,10 @@ func (l *link) change(f func() error) error {
 	err := f()
 	post := l.toPost()
 	l.mu.Unlock()
-	l.poke()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
 	if post {
 		l.config.Root.Send(l.owner, linkNews{l})
 	}
@@ -123,14 +126,6 @@ func (l *link) toPost() bool {
 	post := len(l.told) > 0 && !l.posted
 	l.posted = l.posted || post
 	return post
-}
-
-// poke wakes the writer.
-func (l *link) poke() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
 }
 
 // run makes one connection after the other. The pauses between them depend on how long the connections last. A function of the user that go-redis
