@@ -188,7 +188,7 @@ func (s *State) advanceWatch(now time.Duration) {
 		return
 	}
 	s.watchAt = min(s.watchAt, now)
-	if s.watch == wait.Unwatched || s.stage < wait.Draining && now < s.watchAt+s.policy.KeepChannel {
+	if s.watch == wait.Unwatched || s.stage < wait.Draining && now < s.watchAt+wait.KeepChannel {
 		return
 	}
 	s.watch = wait.Unwatched
@@ -232,7 +232,7 @@ func (s *State) setAlarm() {
 		}
 	}
 	if s.watch != wait.Unwatched && s.queue.Len == 0 {
-		at = min(at, s.watchAt+s.policy.KeepChannel)
+		at = min(at, s.watchAt+wait.KeepChannel)
 	}
 	if s.quietAt != clock.Never {
 		at = min(at, s.quietAt+forgetAfter)

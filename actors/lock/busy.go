@@ -240,7 +240,7 @@ func (s *State) advanceWatch(now time.Duration) {
 		return
 	}
 	s.watchAt = min(s.watchAt, now)
-	if s.stage < wait.Draining && now < s.watchAt+s.policy.KeepChannel {
+	if s.stage < wait.Draining && now < s.watchAt+wait.KeepChannel {
 		return
 	}
 	s.turns.Left()

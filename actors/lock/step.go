@@ -341,7 +341,7 @@ func (s *State) setAlarm() {
 		}
 	}
 	if s.watch != wait.Unwatched && s.queue.Len == 0 {
-		at = min(at, s.watchAt+s.policy.KeepChannel)
+		at = min(at, s.watchAt+wait.KeepChannel)
 	}
 	if at != s.alarmAt {
 		s.alarmAt = at

@@ -22,9 +22,8 @@ type Policy struct {
 	AckReplicas int           // how many replicas must acknowledge a grant
 	AckTimeout  time.Duration // the longest wait for acknowledgements of replicas
 
-	Patience    time.Duration // if no attempt has been answered for this long, waiters are refused, with the cause
-	ProbeMax    time.Duration // longest pause between two attempts to reach Redis
-	KeepChannel time.Duration // the time for which a channel stays subscribed after its last waiter has left
+	Patience time.Duration // if no attempt has been answered for this long, waiters are refused, with the cause
+	ProbeMax time.Duration // longest pause between two attempts to reach Redis
 	turns.Policy
 
 	NewID  func() string          // makes the id of a grant, or of a counter's request; never the same twice
@@ -32,14 +31,15 @@ type Policy struct {
 	Why    func(raw string) error // the error if no server has answered about a name yet
 }
 
-// PollCap is the usual wait between two attempts while the lock is taken and no message of a release comes.
-const PollCap = time.Second
+const (
+	PollCap     = time.Second           // the usual wait between two attempts while the lock is taken and no message of a release comes
+	KeepChannel = 20 * time.Millisecond // the time for which a channel stays subscribed after its last waiter has left
+)
 
 // WithTimes fills in the fixed times, some of which follow from the lease, and a default for Why.
 func (p Policy) WithTimes() Policy {
 	p.Patience = max(time.Second, min(p.Lease/3, 10*time.Second))
 	p.ProbeMax = max(10*time.Millisecond, min(p.Lease/30, time.Second))
-	p.KeepChannel = 20 * time.Millisecond
 	p.Policy = p.Policy.WithTimes()
 	p.Why = func(string) error { return rpc.ErrNoAnswerYet }
 	return p
