@@ -38,10 +38,15 @@ func TestFairAcquire_QueuesInOrder(t *testing.T) {
 		assert.True(b, b.take(scripts.FairLock, first).Granted)
 		assert.True(b, b.take(scripts.FairLock, first).Granted, "a repeat counts once")
 		assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields())
-		for _, grant := range []string{us + ":2", them + ":1", us + ":3", us + ":2"} { // the last one is a repeat
+		last := b.Time(b.Context()).Val().UnixMicro()
+		for _, grant := range []string{us + ":2", them + ":1", us + ":3"} {
 			busy := b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
 			assert.Equal(b, []any{false, true, us + ":1"}, []any{busy.Granted, busy.Queued, busy.Holder})
+			assert.GreaterOrEqual(b, busy.Joined, last)
+			last = busy.Joined
 		}
+		again := b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute})
+		assert.Equal(b, []any{true, int64(0)}, []any{again.Queued, again.Joined}, "it was in the queue already")
 		assert.False(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":4", Lease: time.Minute, Try: true}).Queued)
 		assert.Equal(b, []string{us + ":2", them + ":1", us + ":3"}, b.queue())
 		for i, grant := range b.queue() {
@@ -92,12 +97,12 @@ func TestFairAcquire_DropsTheDead(t *testing.T) {
 		assert.Equal(b, []string{stale + ":1", us + ":2"}, b.queue(), "a waiter counts as dead only after ten more seconds, because clocks may be wrong")
 		require.NoError(b, b.ZAdd(b.Context(), b.scores(), redis.Z{Score: float64(now.Add(-time.Minute).UnixMilli()), Member: stale + ":1"}).Err())
 		busy := b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true})
-		assert.False(b, busy.Requeued)
+		assert.Zero(b, busy.Joined)
 		assert.Equal(b, []string{us + ":2"}, b.queue())
 
 		require.NoError(b, b.LPop(b.Context(), "redisson_lock_queue:{"+b.name+"}").Err()) // a client with a wrong clock may do this
 		require.NoError(b, b.ZRem(b.Context(), b.scores(), us+":2").Err())
-		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true}).Requeued, "the reply reports the lost place")
+		assert.NotZero(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true}).Joined, "the reply reports the lost place")
 		assert.Equal(b, []string{us + ":2"}, b.queue())
 	})
 }
@@ -116,7 +121,7 @@ func TestFairAcquire_HalfOfTheQueueIsLost(t *testing.T) {
 			}
 			require.NoError(b, b.Del(b.Context(), lost).Err())
 			for _, grant := range []string{us + ":3", them + ":1"} {
-				assert.True(b, asks(grant).Requeued, "without %s", lost)
+				assert.NotZero(b, asks(grant).Joined, "without %s", lost)
 			}
 			assert.Equal(b, []string{us + ":3", them + ":1"}, b.queue(), "each waiter is queued once")
 			assert.Equal(b, us+":3", b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1", Heir: us + ":3", HeirLease: time.Minute}).Heir)

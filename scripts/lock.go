@@ -163,12 +163,12 @@ type Acquired struct {
 	NotSet      bool          // nothing is available because nothing was set: see Kind.NotSet
 	Strange     bool          // the key holds a string, the lock of another library
 
-	Tokens   Tokens
-	Left     int64  // number of further grants that are possible, if grants are counted
-	Queued   bool   // the grant is now in Redis' queue
-	Requeued bool   // the grant had lost its place in the queue, and is at the end of the queue again
-	First    bool   // the grant is at the head of the queue
-	Next     string // another waiter of this runtime at the head of the queue, which may take the free lock; empty: none
+	Tokens Tokens
+	Left   int64  // number of further grants that are possible, if grants are counted
+	Queued bool   // the grant is now in Redis' queue
+	Joined int64  // the server time, in microseconds, at which the call has put it at the end of the queue; 0: it was there already
+	First  bool   // the grant is at the head of the queue
+	Next   string // another waiter of this runtime at the head of the queue, which may take the free lock; empty: none
 }
 
 // Replies that grant something name the grant. So if a connection ever gets out of step, the reply to another call grants nothing.
@@ -228,7 +228,7 @@ func readLeft(list []any, grant string) (left int64, ok bool) {
 	return left, ok
 }
 
-// readBusy reads {ttl, holder}, {ttl, holder, subscribers, place, ticket} and {ttl, holder, state in the queue, next in the queue}.
+// readBusy reads {ttl, holder}, {ttl, holder, subscribers, place, ticket} and {ttl, holder, whether or when it was queued, next in the queue}.
 func readBusy(list []any) (a Acquired, ok bool) {
 	if len(list) != 2 && len(list) != 4 && len(list) != 5 {
 		return a, false
@@ -245,7 +245,9 @@ func readBusy(list []any) (a Acquired, ok bool) {
 	number, ok3 := list[2].(int64)
 	var ok4, ok5 bool
 	if len(list) == 4 {
-		a.Queued, a.Requeued = number > 0, number > 1
+		if a.Queued = number > 0; number > 1 {
+			a.Joined = number
+		}
 		a.Next, ok4 = list[3].(string)
 		return a, ok && ok2 && ok3 && ok4
 	}

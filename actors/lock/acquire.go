@@ -73,7 +73,7 @@ func (s *State) newPending(r *wait.Request) pendingGrant {
 	t := pendingGrant{terms: r.Terms, lease: r.First(s.policy.Lease)}
 	t.ttl = max(t.lease, r.AtLeast)
 	if s.member != nil {
-		t.plain, s.member.reserved = s.member.reserved, ""
+		t.plain, s.member.reserved, s.member.joined = s.member.reserved, "", 0
 	}
 	if t.plain == "" {
 		t.plain = s.policy.NewID()

@@ -23,7 +23,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	if m.acquired.Queued {
 		s.pending.standing, s.phase = true, free
 		s.member.first = m.acquired.First
-		if m.acquired.Requeued {
+		if m.acquired.Joined > 0 && m.call.terms.Standing {
 			s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.address.Name, ID: s.pending.id}})
 		}
 	} else {

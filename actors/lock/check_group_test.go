@@ -44,7 +44,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 			errs = append(errs, fmt.Errorf("member %d has nothing left to do, but stays", members))
 		}
 	})
-	errs = append(errs, c.checkOpen(places))
+	errs = append(errs, c.checkOpen(places), checkOrder(h))
 	if members != h.members || holding != h.holding || waiting != h.crowd {
 		errs = append(errs, fmt.Errorf("%d members, %d with a grant, %d requests wait; counted %d, %d and %d", members, holding, waiting, h.members, h.holding, h.crowd))
 	}
@@ -64,6 +64,27 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 		errs = append(errs, fmt.Errorf("idle, but %v is watched, %v kept, %v guarded", c.watched, c.kept, c.guarded))
 	}
 	return errors.Join(errs...)
+}
+
+// checkOrder checks that the contenders that have joined Redis' queue are in its order.
+func checkOrder(h *Group) error {
+	var last *member
+	joined := int64(0)
+	for s := h.first; s != nil; s = s.next {
+		if s.prev != last {
+			return fmt.Errorf("the list of members is broken")
+		}
+		if last = s; s.contends() && s.pending.standing && s.joined > 0 {
+			if s.joined < joined {
+				return fmt.Errorf("a contender that has joined at %d is behind one that has joined at %d", s.joined, joined)
+			}
+			joined = s.joined
+		}
+	}
+	if h.last != last {
+		return fmt.Errorf("the list of members is broken at its end")
+	}
+	return nil
 }
 
 // view returns a check of one of the group's members, with what is known about it outside the group.

@@ -74,6 +74,7 @@ type member struct {
 	prev, next *member
 	reserved   string // the id for the next grant; "": a new one is made
 	first      bool   // the member was the first in Redis' queue when it last asked
+	joined     int64  // when its pending grant has joined Redis' queue, in microseconds of server time; 0: it has not joined
 	others     string // the channel of the other kinds of lock, if it is subscribed to; "": it is not
 	shared     bool   // holders with the usual lease may share this member
 	counted    bool   // the member is counted in group.holding

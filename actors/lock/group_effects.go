@@ -50,6 +50,9 @@ func (h *Group) take(now time.Duration, next again) {
 	if answers {
 		h.hear(now, done)
 		h.noteSpare(now, s, done)
+		if done.acquired.Joined > 0 {
+			h.joined(s.member, done)
+		}
 	}
 	switch {
 	case !answers:
@@ -62,8 +65,6 @@ func (h *Group) take(now time.Duration, next again) {
 	case done.acquired.Next != "":
 		h.call(now, done.acquired.Next)
 	case done.acquired.Holder != "" && h.tellHolder(done.acquired.Holder):
-	case done.acquired.Queued && s.standby && h.overtakes(s):
-		h.again = append(h.again, again{s, promoted{called: true}})
 	}
 	if s.member != nil && !s.member.gone && s.Idle() && !h.expects(s) {
 		h.leaveMember(s.member)
@@ -90,17 +91,6 @@ func (h *Group) onFreed(m wait.Freed) {
 // expects reports whether a step is noted for a member.
 func (h *Group) expects(s *State) bool {
 	return slices.ContainsFunc(h.again, func(a again) bool { return a.state == s })
-}
-
-// overtakes reports whether s entered Redis' queue before an older contender of this process did, because the older one's calls were lost. s
-// must then leave standby: it must be subscribed when it becomes the first in the queue.
-func (h *Group) overtakes(s *State) bool {
-	for other := h.first; other != nil && &other.State != s; other = other.next {
-		if other.contends() && !other.pending.standing {
-			return true
-		}
-	}
-	return false
 }
 
 // count updates the number of members with a grant. It reports whether this member has just got a grant. The number is kept because a group

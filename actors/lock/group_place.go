@@ -259,10 +259,10 @@ func (h *Group) reentered(r *wait.Request) *State {
 	return &s.State
 }
 
-// newMember appends a member for r, and for requests that may share it. Members are in order of arrival. This order decides about the first
-// contender, the heir, and the waiters that move up.
+// newMember appends a member for r, and for requests that may share it. Members are in order of arrival, but contenders that have joined Redis' queue
+// are in its order. The order decides about the first contender, the heir, and the waiters that move up.
 func (h *Group) newMember(r *wait.Request) *member {
-	s := &member{group: h, prev: h.last, shared: r.Address.Kind.Grants == scripts.GrantPerProcess && !r.Own()}
+	s := &member{group: h, shared: r.Address.Kind.Grants == scripts.GrantPerProcess && !r.Own()}
 	s.init(h.policy, r.Address)
 	s.queue.Crowd = &h.crowd
 	h.arrivals++
@@ -275,18 +275,28 @@ func (h *Group) newMember(r *wait.Request) *member {
 			alone.grant.lent, s.reserved = true, alone.grant.plain
 		}
 	}
-	if h.last == nil {
-		h.first = s
-	} else {
-		h.last.next = s
-	}
-	h.last = s
+	h.link(s, h.last)
 	h.members++
 	return s
 }
 
-// leaveMember removes a member that has nothing left to do.
-func (h *Group) leaveMember(s *member) {
+// link puts a member behind another one; nil: at the front.
+func (h *Group) link(s, ahead *member) {
+	s.prev, s.next = ahead, h.first
+	if ahead == nil {
+		h.first = s
+	} else {
+		s.next = ahead.next
+		ahead.next = s
+	}
+	if s.next == nil {
+		h.last = s
+	} else {
+		s.next.prev = s
+	}
+}
+
+func (h *Group) unlink(s *member) {
 	if s.prev == nil {
 		h.first = s.next
 	} else {
@@ -297,6 +307,29 @@ func (h *Group) leaveMember(s *member) {
 	} else {
 		s.next.prev = s.prev
 	}
+}
+
+// joined notes that a contender has joined Redis' queue, and moves it behind the last of those that have joined before it. Contenders join in
+// another order than they came if calls overtake each other or are lost. Those that have not joined yet will be behind this one.
+func (h *Group) joined(s *member, done *callDone) {
+	if !s.pending.standing || s.pending.id != done.call.terms.Grant {
+		return // the place is being given up
+	}
+	ahead := s.prev
+	if done.call.terms.Standing { // it has lost its place, and has joined again
+		ahead = h.last
+	}
+	h.unlink(s)
+	s.joined = done.acquired.Joined
+	for ahead == s || ahead != nil && (!ahead.contends() || ahead.joined == 0 || ahead.joined > s.joined) {
+		ahead = ahead.prev
+	}
+	h.link(s, ahead)
+}
+
+// leaveMember removes a member that has nothing left to do.
+func (h *Group) leaveMember(s *member) {
+	h.unlink(s)
 	s.gone = true
 	h.alarms.set(&s.State, clock.Never)
 	h.members--

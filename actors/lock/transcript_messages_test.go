@@ -179,6 +179,9 @@ func (p *player) answer(verb string, a machinetest.Arguments) any {
 		done.acquired = scripts.Acquired{
 			TTL: -time.Millisecond, Holder: a.Values["holder"], Queued: a.Values["queued"] != "", Next: a.Values["next"], First: a.Values["first"] != "",
 		}
+		if at := a.Values["joined"]; at != "" {
+			done.acquired.Queued, done.acquired.Joined = true, int64(p.Number(at))
+		}
 		if n := a.Values["subscribers"]; n != "" {
 			done.acquired.Subscribers = p.Number(n)
 		}

@@ -14,9 +14,9 @@
 -- ARGV[7] stay        ms for which this runtime is known to live from now on; noted when a grant joins the queue, and when less
 --                     than 31/32 of the noted time are left
 --
--- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued again; next is the first in
--- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
--- | error FOREIGN text
+-- Returns grant (granted) | {ttl, holder or '', queued, next} (busy): queued is 0 if the grant is not in the queue, 1 if it has kept
+-- its place, else the server time in microseconds at which this call has put it into the queue; next is the first in the queue if it
+-- is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms | error FOREIGN text
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
@@ -201,9 +201,9 @@ if holder == grant then
 end
 if holder then demand(lock, holder) end
 
-local state, score = 0, redis.call('zscore', timeouts, grant)
+local queued, score = 0, redis.call('zscore', timeouts, grant)
 if place ~= 'try' then
-  state = (place == 'kept' and not score) and 2 or 1
+  queued = 1
   local joins, before = not score, tonumber(score)
   if joins then
     local last = redis.call('lindex', queue, -1)
@@ -211,6 +211,8 @@ if place ~= 'try' then
     score = (ahead and tonumber(ahead) or now + math.max(ttl, 0)) + wait
     redis.call('rpush', queue, grant)
     head = head or grant
+    local t = redis.call('time')
+    queued = t[1] * 1000000 + t[2]
   end
   score = math.max(tonumber(score), now + stay + 10000)
   if score ~= before then redis.call('zadd', timeouts, string.format('%.0f', score), grant) end
@@ -220,4 +222,4 @@ if place ~= 'try' then
   end
 end
 local ours = ttl == -2 and head and string.sub(head, 1, #runtime + 1) == runtime .. ':'
-return {math.max(ttl, -1), holder or '', state, (ours or head == grant) and head or ''}
+return {math.max(ttl, -1), holder or '', queued, (ours or head == grant) and head or ''}
