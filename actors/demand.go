@@ -14,15 +14,20 @@ import (
 // the first subscription, another one follows: waiters ask Redis every second.
 type demand struct {
 	engine     *Engine
+	self       *actor.PID
 	subscribed bool // the channel has been subscribed to
 }
+
+// Send gives the actor a message of the channel.
+func (d *demand) Send(message any) { d.engine.root.Send(d.self, message) }
 
 // Receive is the actor's only entry.
 func (d *demand) Receive(c actor.Context) {
 	defer d.engine.events.RecoverIn("demand")
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		c.Send(d.engine.subscriber, pubsub.Subscribe{Channel: scripts.DemandChannel(d.engine.id), Who: c.Self()})
+		d.self = c.Self()
+		c.Send(d.engine.subscriber, pubsub.Subscribe{Channel: scripts.DemandChannel(d.engine.id), Who: d})
 	case wait.ChannelReady:
 		if d.subscribed {
 			d.engine.registry.demandsMissed()

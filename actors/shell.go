@@ -168,9 +168,9 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 		case wait.DoDrop:
 			a.engine.watchdog.Drop(e.Grant)
 		case wait.DoWatch:
-			c.Send(a.engine.subscriber, pubsub.Subscribe{Channel: e.Channel, Name: a.member.address.Name, Who: c.Self()})
+			c.Send(a.engine.subscriber, pubsub.Subscribe{Channel: e.Channel, Name: a.member.address.Name, Who: a.member})
 		case wait.DoUnwatch:
-			c.Send(a.engine.subscriber, pubsub.Unsubscribe{Channel: e.Channel, Who: c.Self()})
+			c.Send(a.engine.subscriber, pubsub.Unsubscribe{Channel: e.Channel, Who: a.member})
 		case wait.DoLinger:
 			a.engine.recorder.Linger(1)
 		case wait.DoUnlinger:

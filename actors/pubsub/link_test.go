@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
@@ -30,6 +31,7 @@ func (s *standstill) SendUserMessage(_ *actor.PID, message any) {
 	s.messages = append(s.messages, message)
 }
 func (s *standstill) SendSystemMessage(*actor.PID, any) {}
+func (s *standstill) Send(message any)                  { s.messages = append(s.messages, message) }
 func (s *standstill) Stop(*actor.PID)                   {}
 
 // While the subscriber does nothing, a flood of messages costs it one message, and the link one entry per channel. Nothing is lost.
@@ -61,36 +63,27 @@ func TestLink_FloodIsOneMessage(t *testing.T) {
 	assert.Len(t, owner.messages, 2, "the next message is announced to the subscriber again")
 }
 
-// sending is the context of an actor that only sends.
-type sending struct {
-	actor.Context
-	root *actor.RootContext
-}
-
-func (s sending) Send(to *actor.PID, message any) { s.root.Send(to, message) }
-
 // A demand and the confirmation of its channel may both arrive, in either order, before the subscriber reads the news. The demand is still
 // passed on, because it would be repeated only after a second.
 func TestSubscriber_DemandBesideAConfirmation(t *testing.T) {
 	demand := &redis.Message{Channel: "demand", Payload: "g1 orders"}
 	confirmation := &redis.Subscription{Kind: "subscribe", Channel: "demand"}
 	for _, order := range [][]any{{demand, confirmation}, {confirmation, demand}} {
-		system, owner := actor.NewActorSystem(), &standstill{}
+		system, who := actor.NewActorSystem(), &standstill{}
 		defer system.Shutdown()
-		pid, _ := system.ProcessRegistry.Add(owner, "owner")
 		s := New(Config{Root: system.Root, Demand: "demand"})
 		l := &link{config: &s.Config, owner: actor.NewPID("", "nobody"), told: map[string]channelNews{}, wake: make(chan struct{}, 1), subs: newSubscriptions(false)}
-		s.channels["demand"] = &channelState{link: l, waiting: []*actor.PID{pid}}
+		s.channels["demand"] = &channelState{link: l, waiting: []lease.Actor{who}}
 		l.subs.want("demand", false)
 		require.NotEmpty(t, l.subs.next())
 		for _, message := range order {
 			require.NoError(t, l.take(message))
 		}
-		s.onNews(sending{root: system.Root}, l)
+		s.onNews(nil, l)
 		assert.Equal(t, []any{
 			wait.ChannelReady{Channel: "demand"},
 			wait.ChannelMessage{Channel: "demand", Texts: map[string]struct{}{"g1 orders": {}}},
-		}, owner.messages)
+		}, who.messages)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/trace"
@@ -62,7 +63,7 @@ type subscriber struct {
 type channelState struct {
 	name    string
 	link    *link // nil: the master is not known yet, or Redis has refused to subscribe
-	waiting []*actor.PID
+	waiting []lease.Actor
 	ready   bool // the server has confirmed the subscription
 
 	refusals int           // refusals in a row
@@ -72,16 +73,16 @@ type channelState struct {
 }
 
 type (
-	// Subscribe subscribes an actor to a channel, for waiters of the lock with this name.
+	// Subscribe subscribes an actor to a channel, for waiters of the lock with this name. Messages to an actor that has stopped are dropped.
 	Subscribe struct {
 		Channel string
 		Name    string
-		Who     *actor.PID
+		Who     lease.Actor
 	}
 	// Unsubscribe ends a subscription of an actor.
 	Unsubscribe struct {
 		Channel string
-		Who     *actor.PID
+		Who     lease.Actor
 	}
 	// NodesDiscovered says that the masters of a cluster are known, or have changed.
 	NodesDiscovered struct{}
@@ -144,7 +145,7 @@ func (s *subscriber) watch(c actor.Context, m Subscribe) {
 	}
 	state.waiting = append(state.waiting, m.Who)
 	if state.ready {
-		c.Send(m.Who, wait.ChannelReady{Channel: m.Channel})
+		m.Who.Send(wait.ChannelReady{Channel: m.Channel})
 	}
 }
 
@@ -155,11 +156,8 @@ func (s *subscriber) unwatch(c actor.Context, m Unsubscribe) {
 	if state == nil {
 		return
 	}
-	for i, pid := range state.waiting {
-		if pid.Equal(m.Who) {
-			state.waiting = append(state.waiting[:i], state.waiting[i+1:]...)
-			break
-		}
+	if i := slices.Index(state.waiting, m.Who); i >= 0 {
+		state.waiting = slices.Delete(state.waiting, i, i+1)
 	}
 	if len(state.waiting) == 0 && state.retryAt == 0 {
 		delete(s.channels, m.Channel)
@@ -258,12 +256,12 @@ func (s *subscriber) onNews(c actor.Context, l *link) {
 				again++
 			}
 			state.ready, state.refusals, state.alone, state.reported = true, 0, false, false
-			s.tell(c, state, ready)
+			state.tell(ready)
 			if len(news.texts) > 0 {
-				s.tell(c, state, wait.ChannelMessage{Channel: channel, Texts: news.texts})
+				state.tell(wait.ChannelMessage{Channel: channel, Texts: news.texts})
 			}
 		case state.ready:
-			s.tell(c, state, wait.ChannelMessage{Channel: channel, Releases: news.messages, Texts: news.texts})
+			state.tell(wait.ChannelMessage{Channel: channel, Releases: news.messages, Texts: news.texts})
 		}
 	}
 	if again > 0 {
@@ -324,9 +322,9 @@ func (s *subscriber) retry(c actor.Context) {
 	}
 }
 
-func (s *subscriber) tell(c actor.Context, state *channelState, message any) {
-	for _, pid := range state.waiting {
-		c.Send(pid, message)
+func (c *channelState) tell(message any) {
+	for _, who := range c.waiting {
+		who.Send(message)
 	}
 }
 
