@@ -23,7 +23,8 @@ type oracle struct {
 	mu         sync.Mutex
 	holds      map[*place][]*hold
 	kept       map[*place][]kept
-	turns      map[string]*turn // by grant
+	mayStayTo  map[*place]time.Time // see mayStay
+	turns      map[string]*turn     // by grant
 	waiting    []*wait
 	forgets    []forgetting
 	violations []string
@@ -84,7 +85,7 @@ type forgetting struct {
 }
 
 func newOracle(w *world) *oracle {
-	return &oracle{w: w, holds: map[*place][]*hold{}, kept: map[*place][]kept{}, turns: map[string]*turn{}}
+	return &oracle{w: w, holds: map[*place][]*hold{}, kept: map[*place][]kept{}, mayStayTo: map[*place]time.Time{}, turns: map[string]*turn{}}
 }
 
 func (o *oracle) violation(format string, args ...any) {
@@ -165,7 +166,7 @@ type kept struct {
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.ContainsFunc(o.kept[at], func(k kept) bool {
+	return time.Now().Before(o.mayStayTo[at]) || slices.ContainsFunc(o.kept[at], func(k kept) bool {
 		return (k.by.id() == id || scripts.Nobody(k.by.id()) == id) && time.Now().Before(k.by.seen.Add(k.by.least+o.w.plan.lease/3))
 	})
 }
@@ -182,6 +183,15 @@ func (o *oracle) mayKeep(h *hold) {
 	defer o.mu.Unlock()
 	h.seen = time.Now()
 	o.keep(h, time.Time{})
+}
+
+// mayStay notes that an acquire of a multi lock that failed may have begun the at-least of some members.
+func (o *oracle) mayStay(h *hold) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, member := range h.place.members {
+		o.mayStayTo[member] = time.Now().Add(h.least + o.w.plan.lease/3)
+	}
 }
 
 // leasts checks that no at-least of an earlier holder still keeps others out (A10).

@@ -147,6 +147,9 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 		over := u.w.oracle.waits(u.p, u.name, h.place, false)
 		got, err = handle.Acquire(context.WithValue(ctx, userKey{}, u), options...)
 		over()
+		if err != nil && h.least > 0 {
+			u.w.oracle.mayStay(h)
+		}
 	}
 	if got != nil {
 		h.lease = got

@@ -276,7 +276,7 @@ func (w *world) takeOnce(ctx context.Context, u *user, at *place) time.Duration 
 		return time.Since(began)
 	}
 	waited := time.Since(began)
-	if waited > served && (w.plan.listening != crowd || waited > crowdMax) {
+	if waited > served && (w.plan.listening != crowd || waited > crowdMax*time.Duration(max(len(at.members), 1))) {
 		w.oracle.wrong("A6: %s has waited %v for %s, although all faults are over", p.name, waited, at.name)
 	}
 	h := &hold{p: p, who: p.name, place: at, lease: lease, called: began, first: began}
