@@ -69,7 +69,8 @@ func newMultiLock(locks []*Lock) *MultiLock {
 	return m
 }
 
-// sameKey reports whether both locks are known to be one key in Redis.
+// sameKey reports whether both locks belong to the same runtime and use the same key in Redis. Locks of two runtimes may also share a key, but
+// that cannot be detected.
 func (l *Lock) sameKey(other *Lock) bool {
 	return other != nil && l.rt == other.rt && l.address.Raw == other.address.Raw
 }

@@ -44,8 +44,8 @@ type (
 )
 
 // Stats counts what has happened in a runtime since New: Acquired, HandedOn (those acquired without a call to Redis), Refused, Released, Lost,
-// Renewals, RenewFailures, Exchanges, Scripts and Reconnects. It also says what there is now: Held, Waiting, Lingering and Actors (names in
-// use). See [trace.Stats].
+// Renewals, RenewFailures, Exchanges, Scripts and Reconnects. It also has the present numbers of Held and Waiting, of Lingering (released leases
+// that are kept for the next acquire of this process), and of Actors (names in use). See [trace.Stats].
 type Stats = trace.Stats
 
 // Stats reads the counters of this runtime. It is cheap, and may be called at any time, even after Close.

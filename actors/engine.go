@@ -423,9 +423,9 @@ var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine",
 // window (rpc.Window), but the worker that has sent the call hangs until this limit has passed. At most StuckMax hanging workers are replaced at
 // a time. So the limit is StuckMax windows: then a worker is left for the next attempt.
 //
-// The limit is at least redisnode.Silence, because a brief pause of the server must not cost all its connections. If the lease is shorter than
-// 375 ms, all workers may therefore hang for up to redisnode.Silence. If replicas must acknowledge, AckTimeout is added. The limit is never more
-// than redisnode.ReplyWait.
+// The limit is at least redisnode.Silence (500 ms), so that a brief pause of the server does not close all connections. StuckMax windows of a lease
+// under 375 ms are shorter than that, so all workers may then hang until the limit has passed. If replicas must acknowledge, the limit is longer by
+// AckTimeout. It is never more than redisnode.ReplyWait.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), redisnode.Silence)
 	if p.AckReplicas > 0 {

@@ -131,8 +131,8 @@ func TestFree_LoadsItsScript(t *testing.T) {
 	assert.False(t, p.Exists(t))
 }
 
-// With RouteByLatency and the like, go-redis makes a cluster client for a master with replicas. Its messages are plain, not
-// sharded.
+// With MasterName and RouteByLatency, RouteRandomly or IsClusterMode, NewUniversalClient returns a cluster client although there is no cluster.
+// Waiters then use SUBSCRIBE, so Free must wake them by PUBLISH and not by SPUBLISH.
 func TestFree_ClusterClientWithoutACluster(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)

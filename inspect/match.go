@@ -2,8 +2,8 @@ package inspect
 
 import "strings"
 
-// matches reports whether a name matches a pattern as Redis understands it: * any bytes, ? one byte, [a-c] and [^a-c] one of a set, and
-// \ before a byte that stands for itself.
+// matches reports whether a name matches a pattern as Redis understands it: * stands for any bytes, ? for one byte, [a-c] for one byte of a set,
+// [^a-c] for one byte that is not in it, and \ makes the next byte stand for itself.
 func matches(pattern, name string) bool {
 	retry, rest := "", "" // what follows the last *, in the pattern and in the name
 	starred := false

@@ -130,7 +130,7 @@ type countTry struct {
 	terms CountTerms
 }
 
-// checkCounting builds the calls of a check, and a last call that deletes the results of the others.
+// checkCounting builds the calls of a check, and a last call that deletes the results that Redis keeps of the others.
 func checkCounting(s *Site, raw string, newID func() string, tries []countTry) (calls []Call) {
 	last := CountTerms{Request: newID()}
 	for _, try := range tries {

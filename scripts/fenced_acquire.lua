@@ -6,7 +6,8 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      [+-]CHANNEL: a busy reply contains the place in its crowd (lib/crowd.lua); '': it does not
+-- ARGV[4] report      the lock's channel, after a + if the runtime has a ticket (lib/crowd.lua), or a - if it has just had the lock: a
+--                     busy reply then has five parts; if it is empty, two
 -- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --

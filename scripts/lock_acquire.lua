@@ -4,7 +4,8 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      [+-]CHANNEL: a busy reply contains the place in its crowd (lib/crowd.lua); '': it does not
+-- ARGV[4] report      the lock's channel, after a + if the runtime has a ticket (lib/crowd.lua), or a - if it has just had the lock: a
+--                     busy reply then has five parts; if it is empty, two
 --
 -- Returns grant (granted) | {ttl in ms, -1 without one, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket far back or 0} (busy) | error LATE ms | error FOREIGN text

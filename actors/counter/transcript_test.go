@@ -133,7 +133,8 @@ func (p *countPlayer) message(verb string, a machinetest.Arguments) any {
 	return p.ask(verb, a)
 }
 
-// ask makes a request from a line with a name, a number (default 1) and try.
+// ask makes a request from a line such as "acquire a 2 try": the operation, a name for the request, a number (optional; 1 if it is left out), and the
+// word try (optional).
 func (p *countPlayer) ask(verb string, a machinetest.Arguments) any {
 	op := countOps[verb]
 	if op == nil {

@@ -161,9 +161,10 @@ func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 	}
 }
 
-// finish sends commands as one pipeline, with a WAIT at the end if replicas must acknowledge: WAIT covers the writes of its own connection. err is
-// the reason why the outcome of the calls is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the
-// calls wrote.
+// finish sends commands as one pipeline. If replicas must acknowledge, a WAIT follows on the same connection, because WAIT covers only the writes of
+// its own connection. If the pipeline's mark did not come back, err says why (see exec), and only refusals by the whole server count as replies.
+// Otherwise err is nil, and each call has its own reply or error. unacked says why the writes may be on too few replicas; it is nil if enough have
+// acknowledged, or if none had to.
 func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, parcels []parcel) (unacked, err error) {
 	var wait redisnode.Command
 	if b.acked {

@@ -103,7 +103,8 @@ func (g *Grant) Renewal(now time.Duration) time.Duration {
 // Final reports whether the present deadline is the last one, because of Most. A renewal moves it by no more than the margin.
 func (g *Grant) Final() bool { return g.Most > 0 && g.Until() >= g.Most-Margin(g.Lease) }
 
-// Extend moves the deadline after a renewal, unless the grant has ended or its deadline has passed before the answer came.
+// Extend moves the deadline after a renewal, at most to Most. If the grant had ended, or its deadline had passed before the answer came, Extend
+// changes nothing and returns false.
 func (g *Grant) Extend(now, deadline time.Duration) bool {
 	if g.Most > 0 {
 		deadline = min(deadline, g.Most)

@@ -166,8 +166,8 @@ func (s *member) suits(r *wait.Request) bool {
 	return asked && r.Terms == s.pending.terms
 }
 
-// findAlone finds the member for a request that wants the lock alone. Such requests share one member, so that the grant can be handed on
-// inside the process. They wait until no member of another kind has a grant or a waiter, because those came before.
+// findAlone finds the member for an exclusive request, such as one for a write lock. All such requests share one member, so that its grant can be
+// handed on inside the process. They wait while a member of another kind has a grant or waiters, because those requests came first.
 func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		if s.address.Kind == r.Address.Kind {

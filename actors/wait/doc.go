@@ -5,9 +5,9 @@
 // messages about channels.
 //
 //	spec.go      what an acquire asks for
-//	request.go   an operation on a lock, and the place of its answer
+//	request.go   one operation on a lock, and its answer
 //	queue.go     waiting requests, in order of arrival
-//	policy.go    the options and times on which decisions depend
-//	failures.go  calls without an answer, in a row, and the timing of the next call
-//	machine.go   what the shell drives: the messages that go into a step, and the effects that come out
+//	policy.go    the options and fixed times on which the decisions of the machines depend
+//	failures.go  consecutive calls that failed, and when the next one is made
+//	machine.go   the interface of a machine: the messages that go into a step, and the effects that come out
 package wait

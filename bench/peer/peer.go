@@ -85,7 +85,8 @@ const (
 	Ceiling Role = "ceiling" // a lock that needs no server
 )
 
-// Batches acquires and releases many locks at once, which no user of a lock could do.
+// Batches acquires all locks of a connection at once, and then releases all of them. It only shows what is possible: an application acquires each
+// lock when it needs it.
 type Batches interface {
 	Lanes() int // number of goroutines that may call Pairs, each with its own lane
 	// Pairs acquires all of the lane's locks and then releases them. It calls done with the number of locks, and with the time it

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The floors bare-evalsha, bare-batches and raw send Holdfast's own two scripts without Holdfast. They show the cost of the client and the
-// server alone.
+// Three contenders, bare-evalsha, bare-batches and raw, send Holdfast's scripts for acquire and release, but do not use its runtime. They show
+// what the client and the server cost alone.
 
 var site = scripts.Site{Publish: "PUBLISH"}
 

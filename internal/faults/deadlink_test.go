@@ -132,7 +132,8 @@ type dying struct {
 	route atomic.Value // where new connections go
 }
 
-// newDyingClient returns one of the clients, over a link that can die.
+// newDyingClient returns a client with the options that clients has under this name, and the link that it uses. The connections of the link can be
+// made to die silently.
 func newDyingClient(t *testing.T, p *locktest.Place, name string) (*redis.Client, *dying) {
 	d := &dying{proxy: faultproxy.New(t, p.Addr), addr: p.Addr}
 	t.Cleanup(d.proxy.Heal)

@@ -264,7 +264,7 @@ func TestFault_SemaphoreRepliesOutOfStep(t *testing.T) {
 	permits(t, p, total)
 }
 
-// Acquires and drains that were given up while their outcome was unknown are undone.
+// If an Acquire, a TryAcquire or a Drain is given up while its outcome is unknown, the permits that it has taken are returned.
 func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -66,9 +66,10 @@ local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
--- crowd: the order of the processes that wait for a lock, once its channel has had 64 subscribers. A process that is refused then takes a
--- ticket: the sorted set CHANNEL:crowd has each waiting runtime with its ticket. 16 tickets make a row. The rows in front subscribe to CHANNEL,
--- on which releases are published. A row further back subscribes to CHANNEL:crowd:ROW until it is called, so it receives no releases.
+-- crowd keeps the processes that wait for a lock in order. It begins when the lock's channel has 64 subscribers. From then on a process that is
+-- refused takes a ticket: the sorted set CHANNEL:crowd maps each waiting runtime to the number of its ticket. 16 consecutive numbers form a
+-- row. The processes of the rows in front subscribe to CHANNEL, on which releases are published. Processes further back subscribe to
+-- CHANNEL:crowd:ROW instead, and receive no releases, until a message on that channel calls their row to the front.
 --
 -- If a runtime gets the lock before its turn, those ahead of it did not try in time, and may be dead. So it marks the tickets of at most 16 of them.
 -- A ticket with four marks is removed. A refusal removes the marks, because whoever tries is not dead, but late. The fraction of a ticket counts its
