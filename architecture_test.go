@@ -75,7 +75,8 @@ func TestArchitecture_ImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// mayUse lists, for each package of the engine, which others of these packages it may import, so that it can be understood without the rest.
+// mayUse lists, for each package of the engine, which other packages of the engine it may import. A reader can then understand the package without
+// the rest.
 var mayUse = map[string][]string{
 	"actors":           {"actors/api", "actors/clock", "actors/counter", "actors/gateway", "actors/lease", "actors/lock", "actors/mailbox", "actors/outbox", "actors/preflight", "actors/pubsub", "actors/redisnode", "actors/rpc", "actors/trace", "actors/turns", "actors/wait", "actors/watchdog"},
 	"actors/api":       {"actors/clock", "actors/lease", "actors/outbox", "actors/rpc", "actors/trace", "actors/turns", "actors/wait"},

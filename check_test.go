@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"regexp"
 	"slices"
@@ -83,7 +84,7 @@ func TestCheck_NamesTheMissingRight(t *testing.T) {
 	server := redistest.Start(t)
 	for _, rule := range leastRights(t) {
 		if rule == "+hello" || !strings.ContainsRune("+~&", rune(rule[0])) {
-			continue // go-redis works without HELLO, and a rule that begins otherwise grants nothing
+			continue // go-redis works without HELLO; rules that begin with another character grant nothing
 		}
 		rules := slices.DeleteFunc(leastRights(t), func(r string) bool { return r == rule })
 		require.NoError(t, server.Client(t).ScriptFlush(t.Context()).Err())
@@ -121,6 +122,39 @@ func TestCheck_ServerOutOfReach(t *testing.T) {
 	start := time.Now()
 	assert.ErrorIs(t, rt.Check(ctx), context.DeadlineExceeded)
 	assert.Less(t, time.Since(start), 2*time.Second)
+}
+
+// A cancelled Check returns the context's error, and no findings about the server.
+func TestCheck_Cancelled(t *testing.T) {
+	t.Parallel()
+	rt := locktest.NewRuntime(t, redistest.Start(t).Client(t), holdfast.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := rt.Check(ctx)
+	assert.ErrorIs(t, err, context.Canceled)
+	_, found := errors.AsType[*holdfast.CheckError](err)
+	assert.False(t, found, "%v", err)
+}
+
+// Check names the Sentinels as the cause, although the errors of go-redis suggest a wrong password, or a cluster without host names.
+func TestCheck_Sentinels(t *testing.T) {
+	t.Parallel()
+	for what, addr := range map[string]string{
+		"unknown master": redistest.Start(t, "--sentinel").Addr(),
+		"wrong password": redistest.Start(t, "--sentinel", "--requirepass", "right").Addr(),
+		"out of reach":   "127.0.0.1:1",
+	} {
+		options := &redis.FailoverOptions{MasterName: "misspelt", SentinelAddrs: []string{addr}, MaxRetries: -1}
+		for _, client := range []redis.UniversalClient{redis.NewFailoverClient(options), redis.NewFailoverClusterClient(options)} {
+			t.Cleanup(func() { assert.NoError(t, client.Close()) })
+			err := locktest.NewRuntime(t, client, holdfast.Options{}).Check(t.Context())
+			found, ok := errors.AsType[*holdfast.CheckError](err)
+			require.True(t, ok, "%s: %v", what, err)
+			require.Len(t, found.Findings, 1, what)
+			assert.Contains(t, found.Findings[0].What, "Sentinel", what)
+			assert.Contains(t, found.Findings[0].Remedy, "MasterName", what)
+		}
+	}
 }
 
 func TestCheck_WrongPassword(t *testing.T) {
@@ -167,7 +201,7 @@ func TestCheck_UserOfACluster(t *testing.T) {
 	rights := clusterRights(t)
 	rt, other := as("all", rights), as("all", rights)
 	require.NoError(t, rt.Check(t.Context()))
-	for range 10 { // over the masters
+	for range 10 { // names on all masters
 		name := redistest.Name(t)
 		lease := locktest.Acquire(t, rt.Lock(name))
 		pending := other.Lock(name).AcquireAsync(t.Context())

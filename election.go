@@ -20,7 +20,7 @@ type Election struct {
 	rt      *Runtime
 	lock    *Lock
 	options ElectionOptions
-	bad     error // why the name or the options are invalid; nil: they are valid
+	bad     error // why the name or the options are invalid, or nil if they are valid
 
 	mu      sync.Mutex
 	running bool
@@ -70,9 +70,9 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 	return e
 }
 
-// Run campaigns for the leadership and calls lead while this process leads. It campaigns again after a term that was lost or resigned, and when lead
-// has returned nil. It returns nil when ctx ends or lead returns ErrResign. If lead returns another error while the term lasts, Run returns that
-// error. Once lead's context has ended, Run ignores what lead returns, unless it is ErrResign.
+// Run campaigns for the leadership and calls lead while this process leads. It campaigns again after a term that was lost or that Resign has ended,
+// and when lead has returned nil. It returns nil when ctx ends or lead returns ErrResign. If lead returns another error while the term lasts, Run
+// returns that error. Once lead's context has ended, Run ignores what lead returns, unless it is ErrResign.
 //
 // lead's context ends with the term, before anyone else can lead: when ctx ends, after Resign, or when the lease is lost. After Resign its cause is
 // ErrResign, after a loss the lease's Err. LeaseFromContext returns the lease. The leadership is given up only after lead has returned, so lead
@@ -165,8 +165,8 @@ func (e *Election) log(failed *bool, message string, err error) {
 	*failed = true
 }
 
-// IsLeader reports whether this Election's Run leads at this moment, by the clock. It is false from the local deadline of the lease on,
-// even if no loss has been noticed yet, and also after Resign and once lead has returned.
+// IsLeader reports whether this Election's Run leads at this moment, by the clock. It is false after Resign, after lead has returned, and
+// after the local deadline of the lease, even if no loss has been noticed yet.
 func (e *Election) IsLeader() bool {
 	e.mu.Lock()
 	t := e.term

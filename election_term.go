@@ -79,7 +79,7 @@ func (t *term) resigned() bool {
 // may lose it.
 func (t *term) announce(announced chan struct{}) {
 	e := t.election
-	call := scripts.AnnounceLeader(e.lock.address.Raw, scripts.Leader{
+	call := scripts.AnnounceLeader(e.rt.engine.Site(), e.lock.address.Raw, scripts.Leader{
 		Token: t.lease.Token(), Grant: t.lease.ID(), Runtime: e.rt.id, Value: e.options.Value,
 	}, e.options.Lease+2*e.lookEvery())
 	for failed, first := false, true; t.ctx.Err() == nil; first = false {

@@ -44,8 +44,7 @@ func (e *Election) look(ctx context.Context) (Leader, error) {
 // notices the change within ElectionOptions.Lease (at least 1 s, at most 30 s). It leaves out a leader that was replaced before Watch
 // noticed it.
 //
-// Watch uses a connection of its own for messages. While Redis is unreachable, it keeps trying. With a bad name or option it
-// yields nothing.
+// While Redis is unreachable, Watch keeps trying. With a bad name or option it yields nothing.
 func (e *Election) Watch(ctx context.Context) iter.Seq[Leader] {
 	return func(yield func(Leader) bool) {
 		if e.bad == nil {
@@ -57,9 +56,14 @@ func (e *Election) Watch(ctx context.Context) iter.Seq[Leader] {
 func (e *Election) watch(ctx context.Context, yield func(Leader) bool) {
 	ctx, cancel := e.untilClosed(ctx)
 	defer cancel()
-	subscription := e.rt.client.Subscribe(ctx, scripts.LeaderKey(e.lock.address.Raw))
-	defer func() { _ = subscription.Close() }()
-	news := subscription.ChannelWithSubscriptions() // it also reports each new connection, before which messages may have been missed
+	news := make(chan struct{}, 1) // there may have been a message
+	stop := e.rt.engine.Listen(scripts.LeaderKey(e.lock.address.Raw), e.lock.Name(), func() {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	})
+	defer stop()
 	var last Leader
 	for ctx.Err() == nil {
 		again := e.lookEvery()
@@ -73,10 +77,7 @@ func (e *Election) watch(ctx context.Context, yield func(Leader) bool) {
 			}
 		}
 		select {
-		case _, open := <-news:
-			if !open { // the user has closed the client
-				news = nil
-			}
+		case <-news:
 		case <-time.After(again):
 		case <-ctx.Done():
 		}

@@ -6,12 +6,12 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps the error of Redis or of the context that
-// caused it. An error about a lock names it.
+// Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps its cause, an error of Redis or of the
+// context. An error about a lock names the lock.
 var (
-	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, WithWait elapsed, or ctx ended while waiting; then ctx's error matches too.
+	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, WithWait elapsed, or ctx ended. If ctx ended, its error matches too.
 	// If others have the lock, the error is a *BusyError (errors.As). Otherwise Redis has not answered within the wait, and the error wraps the cause,
-	// such as a net.Error. (Semaphores have no holders; for them it also means that too few permits are available.)
+	// such as a net.Error. (For semaphores, which have no holders, it also means that too few permits are available.)
 	ErrNotAcquired = protocol.ErrNotAcquired
 	// ErrNotHeld: the lease was already released when Release or Extend was called.
 	ErrNotHeld = protocol.ErrNotHeld
@@ -22,7 +22,7 @@ var (
 	ErrClosed = protocol.ErrClosed
 	// ErrTooManyWaiters: Options.MaxWaiters acquires are already waiting for the name.
 	ErrTooManyWaiters = protocol.ErrTooManyWaiters
-	// ErrNotReplicated: fewer than Options.AckReplicas replicas acknowledged the acquire, so it was undone.
+	// ErrNotReplicated: fewer than Options.AckReplicas replicas acknowledged the acquire. The grant is then released in the background.
 	ErrNotReplicated = protocol.ErrNotReplicated
 	// ErrUpgrade: the owner of a read lock asked for the write lock, which can never succeed.
 	ErrUpgrade = protocol.ErrUpgrade
@@ -33,8 +33,8 @@ var (
 	ErrInvalid = protocol.ErrInvalid
 	// ErrNoLeader: nobody leads the election.
 	ErrNoLeader = errors.New("nobody leads")
-	// ErrResign: returned by the function given to Election.Run to give the leadership up and end Run without an error. It is also the
-	// cause of the end of that function's context after Election.Resign.
+	// ErrResign: the function given to Election.Run returns it to give up the leadership and end Run without an error. After
+	// Election.Resign, it is also the cause with which that function's context ends.
 	ErrResign = errors.New("the leader resigns")
 )
 

@@ -47,8 +47,8 @@ func (g *group) memberEnded(member *Lease, err error) {
 	}
 }
 
-// Home and Notice implement actors.Leak. Home returns the engine of a member that has not ended, or nil once the lease has ended.
-func (g *group) Home() *actors.Engine {
+// Engine and Notice implement actors.Leak. Engine returns the engine of a member that has not ended, or nil once the lease has ended.
+func (g *group) Engine() *actors.Engine {
 	for _, member := range g.members {
 		if g.Err() == nil && member.Err() == nil {
 			return member.engine
@@ -170,11 +170,11 @@ func (g *group) id() string {
 // together runs n calls at the same time.
 type together struct {
 	n        int
-	enough   int // once this many have succeeded, the rest get as much time again, plus leeway; 0: no such limit
-	hopeless int // once this many have failed, the rest are cancelled; 0: no such limit
+	enough   int // once this many have succeeded, the rest get as much time again, plus leeway; 0 for no such limit
+	hopeless int // once this many have failed, the rest are cancelled; 0 for no such limit
 }
 
-// leeway is added to the time that the remaining calls get once enough have succeeded, so they get at least this.
+// leeway is added to the time that the remaining calls get once enough have succeeded. So they get at least this much.
 const leeway = 2 * time.Millisecond
 
 // run makes all calls and returns their errors once all have returned. When a limit of t is reached, it cancels the context of the calls. It calls

@@ -13,16 +13,16 @@ import (
 
 // Lease represents a lock that is held. It is returned by a successful acquire. Safe for concurrent use.
 //
-// Release every lease. If a lease is dropped instead, the runtime notices once the garbage collector has found it, reports a
-// LeaseLeaked event and releases the lock, unless WithLease gave it a fixed time. A lease is dropped when nothing refers to it, to
-// a channel from Done, or to a context from Context.
+// Release every lease. A lease is dropped when nothing refers to it, to a channel from Done, or to a context from Context. Once the
+// garbage collector has found a dropped lease, the runtime reports a LeaseLeaked event, and releases the lock unless the lease is a
+// fixed one (WithLease).
 type Lease struct {
 	engine *actors.Engine
 	name   string
 	hold   *lease.Hold
 	group  *group // set for the lease of a multi lock, instead of engine and hold
 
-	guard atomic.Pointer[actors.Guard] // notices when the user drops the lease; nil: not needed, or already released
+	guard atomic.Pointer[actors.Guard] // notices when the user drops the lease; nil if it is not needed or the lease is released
 }
 
 // unguard stops watching for a dropped lease, because it is being released.
@@ -35,7 +35,7 @@ func (l *Lease) unguard() {
 // Release releases the lock. It works even if ctx has ended: it then has 500 ms of its own.
 //
 // If Redis does not confirm the release for Options.Lease/3 (at least 1 s, at most 10 s), the lease is over for the caller, and the error
-// wraps the cause; the runtime retries until the deadline. A second Release returns ErrNotHeld, releasing a lost lease returns ErrLeaseLost,
+// wraps the cause. The runtime retries until the deadline. A second Release returns ErrNotHeld, releasing a lost lease returns ErrLeaseLost,
 // and Release after Close returns nil.
 //
 // The lease of a multi lock releases all members at the same time and joins their errors. That of a red lock counts as released
@@ -57,9 +57,9 @@ func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
 }
 
 // Extend makes a lease that was acquired WithLease end at now + d, even if that is sooner than before. d is 50 ms to 24 h. A lease
-// that the watchdog renews cannot be extended: ErrInvalid. When Redis does not confirm for Options.Lease/3 (at least 1 s, at most 10 s),
-// the error wraps the cause, and the old or the new end counts, whichever is earlier. Extend extends all members of a multi lock. For a red
-// lock, a majority is enough.
+// that the watchdog renews cannot be extended: ErrInvalid. If Redis does not confirm for Options.Lease/3 (at least 1 s, at most 10 s),
+// the error wraps the cause, and the earlier one of the old and the new end counts. Extend extends all members of a multi lock. For a
+// red lock, a majority is enough.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.group != nil {
 		return l.group.extend(ctx, d)
@@ -105,7 +105,8 @@ func (l *Lease) ExpiresAt() time.Time {
 	return l.engine.Time(until)
 }
 
-// Context returns a context that ends with the lease, with the lease's Err as its cause, or with parent. Call cancel when done.
+// Context returns a context that ends when the lease or parent ends. If the lease has ended, its Err is the context's cause. Call
+// cancel when done.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.ending().Context(parent)
 }

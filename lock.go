@@ -16,12 +16,12 @@ import (
 type Lock struct {
 	rt      *Runtime
 	address lease.Address
-	bad     error // why the name is invalid; nil: it is valid
+	bad     error // why the name is invalid, or nil if it is valid
 }
 
-// State describes a lock. Redis knows: Held, the Holders, TTL, Mode ("exclusive", "read" or "write"; "" if it is free), the Queue of a fair
-// lock, and the Token of a fenced one. This process adds its own leases as Local, and the number of its acquires that are Waiting. See
-// [protocol.State].
+// State describes a lock. Fields read from Redis: Held, Holders, TTL, Mode ("exclusive", "read" or "write"; "" if it is free), Queue of a fair
+// lock, and Token of a fenced lock. Fields about this process: Local (its leases) and Waiting (the number of its acquires that wait).
+// See [protocol.State].
 type State = protocol.State
 
 // Holder is one holder of a lock, as stored in Redis. Fields: ID, the owner field, and Holds, how often it has entered. See
@@ -181,12 +181,12 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 }
 
 // ForceRelease frees the lock no matter who holds it, here or elsewhere, and wakes the waiters. It reports whether the lock was
-// held. A holder in this runtime learns of it at once, others at their next renewal, within a third of their lease. A lease acquired
+// held. Holders in this runtime learn of the loss at once, others at their next renewal, within a third of the lease. A lease acquired
 // WithLease in another process is not renewed, so its holder may not notice the loss until the lease ends.
 //
 // A ForceRelease whose outcome is unknown is not repeated: the error says so, and the lock may or may not be free. It is never
-// executed after ctx's deadline. But when ctx is cancelled, a call already in flight may still take effect within two seconds, and
-// then frees the lock no matter who holds it by that time.
+// executed after ctx's deadline. But when ctx is cancelled, a call already in flight may still be executed up to two seconds later,
+// and free the lock of its next holder.
 func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
 		return false, fmt.Errorf("holdfast: force-release %s: %w", lease.Quoted(l.address.Name), l.bad)

@@ -21,7 +21,7 @@ type MultiLock struct {
 	given   []*Lock // in the order in which the caller gave them
 	name    string
 	quorum  int                                                  // number of members that make a lease
-	take    func(ctx context.Context, p *plan) ([]*Lease, error) // one Lease per member; nil: not acquired
+	take    func(ctx context.Context, p *plan) ([]*Lease, error) // one Lease per member, or nil if the locks were not acquired
 	bad     error
 }
 
@@ -37,8 +37,8 @@ type MultiLock struct {
 // Closing one of the runtimes ends the lease with ErrClosed.
 //
 // Acquiring fails with ErrInvalid if there are no locks, if a lock is nil, or if two locks of the same runtime have the same key.
-// Multi cannot detect other locks that exclude each other, such as one name through two runtimes of one Redis: acquiring them
-// fails when ctx ends.
+// Multi cannot detect other locks that exclude each other, such as locks of one name in two runtimes on one Redis. Acquiring such
+// locks fails when ctx ends.
 func Multi(locks ...*Lock) *MultiLock {
 	m := newMultiLock(locks)
 	m.quorum, m.take = len(m.members), m.takeAll
@@ -75,14 +75,13 @@ func (l *Lock) sameKey(other *Lock) bool {
 	return other != nil && l.rt == other.rt && l.address.Raw == other.address.Raw
 }
 
-// Acquire waits for the locks until ctx ends; then the error matches ErrNotAcquired and ctx's error. Other errors are those of
-// Lock.Acquire for the member that they name; a red lock returns them once it cannot get a majority any more. Before returning an
-// error, Acquire releases what it has acquired, for at most 500 ms; the runtimes keep trying to release what no server has
-// confirmed by then.
+// Acquire waits for the locks until ctx ends; then the error matches ErrNotAcquired and ctx's error. Other errors are errors of
+// Lock.Acquire for the member that the error names. A red lock returns such an error once it cannot get a majority any more.
+// Before returning an error, Acquire spends up to 500 ms on releasing what it has acquired. After that the runtimes keep trying.
 //
 // WithWait limits the whole acquire. The options about the lease apply to every member. If later members took long, Multi extends the fixed
 // leases (WithLease) of early ones to their full length. An Owner is valid in its runtime only: if a member belongs to another runtime, an
-// acquire with WithOwner or ContextWithOwner fails with ErrInvalid. Nested calls of Do re-enter without them.
+// acquire with WithOwner or ContextWithOwner fails with ErrInvalid. Nested calls of Do re-enter without an explicit Owner.
 func (m *MultiLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return m.acquire(ctx, opts, false)
 }
@@ -144,9 +143,9 @@ func (m *MultiLock) acquire(ctx context.Context, opts []AcquireOption, try bool)
 type plan struct {
 	specs   []wait.AcquireSpec // one per member
 	try     bool
-	fixed   time.Duration // WithLease; 0: renewed by the watchdogs
-	atLeast time.Duration // WithAtLeast, counted from when all members are acquired; 0: none
-	end     time.Time     // when the time of WithWait is over; zero: never
+	fixed   time.Duration // WithLease, or 0 if the watchdogs renew the leases
+	atLeast time.Duration // WithAtLeast, counted from when all members are acquired; 0 without it
+	end     time.Time     // when the time of WithWait is over; zero without it
 }
 
 // plan makes the plan of an acquire. It checks everything that can be wrong before anything is sent.
@@ -202,10 +201,9 @@ func (m *MultiLock) takeAll(ctx context.Context, p *plan) ([]*Lease, error) {
 	}
 }
 
-// takeInOrder makes one round. It waits for the first member as long as the caller does, holding nothing. Then it tries the members
-// before that one without waiting, and then waits for those after it for at most patience. So a caller that holds members only ever
-// waits for members that are later in the order than all of them. On failure it keeps nothing, and returns the member that was
-// unavailable.
+// takeInOrder makes one round. While it holds nothing, it waits for members[first] for as long as the caller does. Then it tries
+// each member before that one without waiting, and waits for each member behind it for at most patience. So a caller that holds
+// members waits only for members later in the order. On failure it keeps nothing, and returns the member that was unavailable.
 func (m *MultiLock) takeInOrder(ctx context.Context, p *plan, first int, patience time.Duration) (leases []*Lease, busy int, err error) {
 	taken := make([]*Lease, len(m.members))
 	defer func() {
@@ -268,8 +266,8 @@ func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 }
 
 // patience returns how long to wait for a later member while holding others. It grows from round to round: short waits end a cycle soon, long waits
-// outlast a long queue. It is random, so that two callers do not keep giving up at the same time. Unless most (of WithLease or WithAtMost) is 0,
-// patience is at most a third of it, so that enough of that time is left to the caller.
+// outlast a long queue. It is random, so that two callers do not keep giving up at the same time. If most, the time of WithLease or WithAtMost, is
+// set, patience is at most a third of it, so that the caller keeps enough of that time.
 func patience(jitter jitter, round int, most time.Duration) time.Duration {
 	longest := doubled(patienceMin, round, patienceMax)
 	if most > 0 {
@@ -325,8 +323,8 @@ func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	together{n: len(waited)}.run(ctx, func(i int) func(ctx context.Context) error { return waited[i].startExtend(p.fixed) })
 }
 
-// keep begins the at-least time of all acquired members. If that fails for too many of them, keep releases all members, but those for which it
-// succeeded stay taken in Redis until their at-least time has passed.
+// keep begins the at-least time of all acquired members. If that fails for too many members, keep releases all of them. The members whose
+// at-least time has begun stay taken in Redis until that time has passed.
 func (p *plan) keep(ctx context.Context, m *MultiLock, leases []*Lease) ([]*Lease, error) {
 	held := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool { return l == nil })
 	if p.atLeast == 0 {
@@ -342,8 +340,8 @@ func (p *plan) keep(ctx context.Context, m *MultiLock, leases []*Lease) ([]*Leas
 	return leases, nil
 }
 
-// giveBack releases the leases that are not nil, and waits a short time for the results. It must not depend on the caller's
-// context.
+// giveBack releases the leases that are not nil, and waits a short time for the results. It does not use the caller's context,
+// which may have ended.
 func giveBack(leases []*Lease) {
 	held := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool { return l == nil })
 	together{n: len(held)}.run(ended, func(i int) func(ctx context.Context) error { return held[i].startRelease() })

@@ -37,9 +37,9 @@ type Options struct {
 	// Passing a lock on inside the process is not a new grant and does not wait. Semaphores and latches do not wait either. Default
 	// 0. A failover that loses a grant becomes less likely, not impossible: another replica may be promoted.
 	AckReplicas int
-	// AckTimeout limits the wait for AckReplicas, and counts against the lease. Default 1 s, or Lease/3 if that is less; at most
-	// Lease/3. It must be shorter than the client's ReadTimeout and than 5 s, the longest that the runtime waits for a reply. Leave
-	// room for a round trip.
+	// AckTimeout limits the wait for AckReplicas, during which the lease already runs. Default 1 s, or Lease/3 if that is less; at most
+	// Lease/3. Redis replies only after this wait. So AckTimeout must be shorter than the client's ReadTimeout, and than 5 s, the
+	// runtime's own limit for a reply. Leave some time for a round trip.
 	AckTimeout time.Duration
 	// PubSub selects how wake-ups are published. On a single server it is always plain; PubSubSharded requires a cluster.
 	PubSub PubSubMode
@@ -59,9 +59,9 @@ type Options struct {
 	// with the first release after the lock was acquired in Redis; later acquires and releases do not prolong it. Default 0: the lock is
 	// released at once. At most Lease/4. It is for locks that one process takes again and again: those of a partition, an account, a session.
 	//
-	// Others find the lock taken meanwhile. If another Holdfast process wants it, that process gets it within milliseconds; any other client
-	// gets it when Linger has passed. If this process dies, others wait for the rest of the lease, as if it had died holding the lock. Close,
-	// Shutdown and ForceRelease free a lingering lock at once.
+	// Others find the lock taken meanwhile. If another Holdfast process wants the lock, it gets the lock within milliseconds. Any other
+	// client gets the lock when Linger has passed. If this process dies, others wait for the rest of the lease, as if it had died holding the
+	// lock. Close, Shutdown and ForceRelease free a lingering lock at once.
 	//
 	// Linger applies to plain, fenced and write locks that are renewed with the usual lease. It needs one more connection to Redis, and
 	// rights to the channels "holdfast_demand:*": see SECURITY.md.
@@ -75,8 +75,9 @@ type Options struct {
 	// right to call TYPE.
 	Migrating bool
 	// Process names this process for people who look at its locks: see package inspect. HostProcess makes such a name. At most 512 bytes of
-	// UTF-8 without control characters. Default "": the process has no name in Redis. A name is stored under "holdfast_process:{all}:ID" with
-	// a TTL of Lease, at least 30 s. The runtime renews it every third of that, and Close deletes it. Locks do not depend on it.
+	// UTF-8 without control characters. Default "": the process has no name in Redis. The name is stored in the key
+	// "holdfast_process:{all}:ID", where ID is Runtime.ID. The key's TTL is Lease, or 30 s if that is longer. The runtime renews the key three
+	// times per TTL, and Close deletes it. Locks do not depend on this key.
 	Process string
 	// System is the actor system that the runtime runs in. By default the runtime creates its own and stops it on Close. A given
 	// system is never stopped, and may contain several runtimes. Its root's middleware and supervisor apply to the user's actors
@@ -196,14 +197,14 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Renewed, o.renewed = d, true }
 }
 
-// WithAtLeast keeps everybody else, Redisson's clients included, from acquiring the lock before d, 50 ms to 24 h, has passed since the acquire. If
-// the lease is released, its runtime is closed or its process dies before that, the lock stays in Redis for the rest of d. The lease ends for its
-// holder all the same, at once and without an event. ForceRelease frees the lock even then. WithAtLeast is for jobs that are shorter than the
-// difference between the clocks of their processes: the other processes find the lock taken.
+// WithAtLeast keeps the lock taken for at least d, 50 ms to 24 h, after the acquire. Until then nobody else can acquire it, Redisson's clients
+// included, even if the lease is released, its runtime is closed or its process dies. The lease itself still ends at once, without an event.
+// ForceRelease frees the lock sooner. Use WithAtLeast for a short job that several processes start at slightly different times: those that start
+// it late find the lock taken.
 //
-// Such an acquire always calls Redis. If an owner re-enters WithAtLeast, the lock stays taken until the later of the two times. For a multi lock, d
-// begins when all members are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds the time of
-// WithLease or WithAtMost, and for kinds other than lock, fenced, fair and write lock.
+// Such an acquire always calls Redis. If an owner re-enters with WithAtLeast, the lock stays taken until the later of the two times. For a multi
+// lock, d begins when all members are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds
+// the time of WithLease or WithAtMost, and for kinds other than lock, fenced, fair and write lock.
 func WithAtLeast(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }

@@ -45,7 +45,7 @@ func TestNew_AckTimeoutIsShorterThanReadTimeout(t *testing.T) {
 	for _, c := range []struct {
 		read, write, ack time.Duration
 		replicas         int
-		says             []string // nil: nothing
+		says             []string // nil: no error
 	}{
 		{time.Second, 0, 4 * time.Second, 1, []string{"AckTimeout is 4s", "ReadTimeout = 1s"}},
 		{time.Second, 0, 4 * time.Second, 0, []string{"AckTimeout is 4s", "ReadTimeout = 1s"}},
@@ -57,6 +57,7 @@ func TestNew_AckTimeoutIsShorterThanReadTimeout(t *testing.T) {
 		{0, 0, 5 * time.Second, 1, []string{"AckTimeout is 5s", "ReadTimeout = 5s"}},
 		{time.Minute, time.Minute, 4 * time.Second, 1, nil},
 		{time.Minute, time.Minute, 6 * time.Second, 1, []string{"AckTimeout is 6s", "5s", "ReadTimeout = 1m0s"}},
+		{time.Second, -1, 4 * time.Second, 1, []string{"AckTimeout is 4s", "ReadTimeout = 1s"}},
 		{-1, -1, 6 * time.Second, 1, []string{"AckTimeout is 6s", "5s", "ReadTimeout = none"}},
 	} {
 		single := locktest.ClientWith(t, &redis.Options{Addr: "127.0.0.1:1", ReadTimeout: c.read, WriteTimeout: c.write})

@@ -7,7 +7,7 @@ import (
 )
 
 // Owner identifies the party that acquires a lock. Go has no thread identity, so re-entry is explicit: acquiring again under the
-// same Owner re-enters, and the lock is free after the same number of releases. Without an Owner every acquire has its own. Owners
+// same Owner re-enters, and the lock is free after the same number of releases. Each acquire without an Owner gets a new one. Owners
 // are comparable; the zero Owner means none. Runtime.NewOwner makes them. See [protocol.Owner].
 type Owner = protocol.Owner
 
@@ -16,7 +16,7 @@ type ownerKey struct{}
 // ownerInContext is an owner in a context, for every lock or for one.
 type ownerInContext struct {
 	owner Owner
-	only  *Lock // nil: for every lock
+	only  *Lock // nil if the owner is for every lock
 	outer *ownerInContext
 }
 

@@ -19,7 +19,7 @@ import (
 // Options.Handoff.For. Passing a permit on takes one call to Redis, which gives the permit a new id. With Options.AckReplicas, permits are not
 // passed on.
 //
-// The ten seconds are Redisson's: it takes a permit back that long after its expiry, because clients' clocks may be wrong.
+// The ten seconds come from Redisson, which takes an expired permit back after that time, because clients' clocks may be wrong.
 type PermitSemaphore struct {
 	lock *Lock
 	counter
@@ -94,8 +94,8 @@ func (s *PermitSemaphore) Permits(ctx context.Context) (int, error) {
 }
 
 // Delete removes the semaphore with its permits, and reports whether there was one. Leases that the watchdog renews are lost at
-// their next renewal. Leases acquired with WithLease are lost at once in this runtime. In other processes they do not notice the
-// loss, and stay valid until they end.
+// their next renewal. Leases acquired with WithLease are lost at once in this runtime. In other processes their holders do not notice
+// the loss until the leases end.
 func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 	deleted, err := s.count(ctx, scripts.PermitsDeleteAll, 0, 0, false)
 	return deleted == 1, err
@@ -104,8 +104,8 @@ func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 // ReleaseID releases permits by their ids, no matter which process holds them. If one of the ids is not held, ReleaseID releases none,
 // and the error matches ErrNotHeld.
 //
-// The leases that the permits belong to are lost: at once in this runtime, at the next renewal in other processes. Leases acquired
-// there with WithLease are not renewed, so they do not notice the loss and stay valid until they end.
+// The leases that the permits belong to are lost: at once in this runtime, at the next renewal in other processes. Leases that other
+// processes have acquired with WithLease are not renewed, so their holders do not notice the loss until the leases end.
 func (s *PermitSemaphore) ReleaseID(ctx context.Context, ids ...string) error {
 	ids = slices.Clone(ids)
 	for i, id := range ids {

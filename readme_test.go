@@ -53,7 +53,7 @@ func ExampleRuntime() {
 	}, holdfast.WithWait(2*time.Second))
 	switch {
 	case errors.Is(err, holdfast.ErrNotAcquired):
-		log.Print(err) // others have it (*BusyError), or no answer
+		log.Print(err) // others have it (*BusyError), or Redis did not answer
 	case errors.Is(err, holdfast.ErrLeaseLost):
 		fmt.Println("lost while the function ran")
 	case err != nil:
@@ -72,10 +72,10 @@ func TestReadme_CodeIsAnExample(t *testing.T) {
 	assert.Equal(t, functionBody(t, "readme_test.go", block[1]), block[2])
 }
 
-// Readers of a README have little time.
+// The README has at most 900 words, code and tables included.
 func TestReadme_IsShort(t *testing.T) {
 	t.Parallel()
-	words := strings.Fields(regexp.MustCompile(`\||---`).ReplaceAllString(read(t, "README.md"), " ")) // of code and tables, too
+	words := strings.Fields(regexp.MustCompile(`\||---`).ReplaceAllString(read(t, "README.md"), " "))
 	assert.LessOrEqual(t, len(words), 900, "words of the README")
 }
 
@@ -129,7 +129,8 @@ func documents(t *testing.T, folder string) (found []string) {
 	return found
 }
 
-// The targets of the documents' links exist, and so do the headings in them.
+// Every link in a document to a file or folder of the repository leads to one that exists. If the link has an anchor, the target has a heading with
+// that anchor. Links to the web are not checked.
 func TestReadme_LinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	for _, document := range documents(t, ".") {

@@ -17,8 +17,8 @@
 // several locks as one. [Runtime.PermitSemaphore] admits n holders, [Runtime.Semaphore] counts permits, and [Runtime.CountDownLatch] waits for
 // n events. [Runtime.Election] keeps one leader among processes.
 //
-// [Lock.Do] runs a function under a lock, [Lock.TryDo] only if it is free. [Lock.Acquire] returns a [Lease]; its context limits the wait, not the
-// lease. [WithWait], [WithLease], [WithAtLeast], [WithAtMost] and [WithOwner] change one acquire.
+// [Lock.Do] runs a function under a lock, [Lock.TryDo] only if the lock is free. [Lock.Acquire] returns a [Lease]; the context passed to Acquire
+// limits the wait, not the lease. [WithWait], [WithLease], [WithAtLeast], [WithAtMost] and [WithOwner] change one acquire.
 //
 // # Options
 //
@@ -29,7 +29,7 @@
 // # What a lease means
 //
 // A lease acquired without [WithLease] is renewed every Options.Lease/3 until it is released. [Lease.Valid], [Lease.Done] and [Lease.Context]
-// report its end before the server can expire the key. Their local deadline is the instant just before the last successful acquire or renewal
+// report its end at the local deadline, before the server can expire the key. The local deadline is when the last successful acquire or renewal
 // was sent, plus the lease, minus 1 % and 2 ms. Losses that cannot be predicted (a deleted or evicted key, a force-release, a failover) are
 // reported within Options.Lease/3.
 //
@@ -84,17 +84,14 @@ import (
 type Runtime struct {
 	id     string
 	engine *actors.Engine
-
-	// used by elections only
-	client redis.UniversalClient
-	logger *slog.Logger
+	logger *slog.Logger // used by elections only
 }
 
 // New starts a lock runtime on client, which the caller owns and closes after the runtime. New does no I/O; see Runtime.Check.
 //
 // The client is a *redis.Client (also one made by redis.NewFailoverClient) or a *redis.ClusterClient. For any other type, and for
-// options out of range, the error matches ErrInvalid. Add hooks before calling New. The runtime talks to the masters of a cluster
-// directly. Hooks that must see these calls are added by ClusterClient.OnNewNode.
+// options out of range, the error matches ErrInvalid. Add hooks before calling New. The runtime calls the masters of a cluster
+// directly: use ClusterClient.OnNewNode to add hooks that must see these calls.
 func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 	return newRuntime(client, options, actors.SeamsOf(options.System))
 }
@@ -125,7 +122,7 @@ func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new: %w", err)
 	}
-	return &Runtime{id: s.ID, engine: engine, client: client, logger: o.Logger}, nil
+	return &Runtime{id: s.ID, engine: engine, logger: o.Logger}, nil
 }
 
 func checkClient(client redis.UniversalClient) error {
@@ -158,12 +155,12 @@ func newUUID() string {
 // eviction policy. It takes at most 10 s. To check the rights it uses throw-away names, which are gone afterwards.
 //
 // The error is a *CheckError that names everything that is missing, the most important first; errors.Is and errors.As reach the
-// errors of go-redis underneath. Parts of the server's INFO that the user may not read are not checked. Once the runtime is
-// closing, the error is ErrClosed.
+// errors of go-redis underneath. Parts of the server's INFO that the user may not read are not checked. If ctx is cancelled,
+// the error is ctx's. Once the runtime is closing, it is ErrClosed.
 func (rt *Runtime) Check(ctx context.Context) error { return rt.CheckFor(ctx) }
 
-// CheckFor is Check for the given kinds only, for Redis users that have rights for no others. Without kinds it checks all. An
-// unknown kind is ErrInvalid.
+// CheckFor is Check for the given kinds only. Use it if the Redis user has no rights for other kinds. Without kinds it checks all.
+// An unknown kind is ErrInvalid.
 func (rt *Runtime) CheckFor(ctx context.Context, kinds ...Kind) error {
 	all := scripts.Everything()
 	checked := slices.DeleteFunc(slices.Clone(all), func(k *scripts.Kind) bool { return len(kinds) > 0 && !slices.Contains(kinds, k.Name) })
@@ -197,12 +194,11 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 // returns an error that matches ctx's. Locks that could not be released, or that the server refuses to release, expire by their
 // TTL. Later calls wait for the same end.
 //
-// Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for Options.Lease/3
-// (at least 1 s, at most 10 s, and at least half a second longer than one call may take), Close gives up the remaining releases and
-// returns an error that says so. It gives up within Options.Lease plus one second of the call, or once that time without an answer is
-// over, if that is later. Permits of a Semaphore whose release was given up are reported by an Unconfirmed event. Calls of the client
-// that still hang end with its ReadTimeout. If the client was closed before the runtime, Close cannot release anything, and its error
-// says so.
+// Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for about
+// Options.Lease/3 (at least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. Close returns within
+// Options.Lease plus one second, or after that time without an answer if it is longer. An Unconfirmed event reports permits of a Semaphore whose
+// release was given up. Calls of the client that still hang end with its ReadTimeout. If the client was closed before the runtime, Close cannot
+// release anything, and its error says so.
 //
 // Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and for an actor that blocks the
 // delivery of its Lost message. It then returns an error that says so, with everything released.
@@ -226,11 +222,11 @@ func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) 
 // FairLock returns the lock with this name that is granted in queue order across goroutines, processes and languages (Redisson's
 // getFairLock). Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
-// When a waiter gives up, each of the next waiters of its process, at most sixteen, moves up to the place of the waiter before it.
-// The last of these places is removed from the queue. So no waiter of another process gets more waiters ahead of it than before.
+// When a waiter gives up, the next waiter of its process takes its place. Up to sixteen waiters move up in this way, and the place of
+// the last one is removed from the queue. So waiters of other processes never move back.
 //
-// A waiter whose process has died blocks the others for at most Options.Lease while another Holdfast process uses the lock.
-// Redisson's own dead waiters stay for its fairLockWaitTimeout.
+// If a process dies, its waiters block the others for at most Options.Lease, provided that another Holdfast process uses the lock.
+// Dead waiters of Redisson keep their places for its fairLockWaitTimeout.
 func (rt *Runtime) FairLock(name string) *Lock { return rt.lock(scripts.FairLock, name) }
 
 // FencedLock returns the lock with this name whose leases carry a fencing token, Lease.Token (Redisson's getFencedLock). Each

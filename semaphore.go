@@ -12,10 +12,10 @@ import (
 // Semaphore is a handle to the semaphore with one name: a number of permits without owners. Release what you acquire: the permits
 // of a process that crashes are never returned (those of a PermitSemaphore are). Safe for concurrent use.
 //
-// The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process; among processes there is no
-// order. A waiter for several permits is not starved by waiters for fewer. After 100 ms at the head of its process's queue it
-// reserves the permits that become free, for at most half of the time. Meanwhile others are not served, and TryAcquire may fail
-// although permits are available. Redisson's waiters ignore reservations.
+// The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process; among processes there is
+// no order. Waiters for fewer permits do not starve a waiter for several: after 100 ms as the oldest of its process, it reserves
+// the permits that become free. Meanwhile no other waiter is served, and TryAcquire may fail although permits are available. An
+// equally long pause follows. Redisson's waiters ignore reservations.
 //
 // Every operation counts exactly once, even if requests or replies are lost. Its error matches ErrForeignKey when the key does not
 // hold a count, and ErrInvalid for a number out of range. The error wraps the cause when Redis does not answer for Options.Lease/3
@@ -60,8 +60,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, try bool) error {
 // Release returns n permits, 1 to 2^31-1, and wakes the waiters. With n = 0 it does nothing. It does not check whether the permits
 // were acquired, and creates a semaphore that does not exist.
 //
-// Release works even if ctx has ended: it then waits up to 500 ms. The runtime retries for up to 30 s until Redis confirms, even after
-// Release has returned an error that wraps ctx's, so do not release again. If the runtime gives up, it reports an Unconfirmed event.
+// Release works even if ctx has ended: it then waits up to 500 ms. If it returns an error that wraps ctx's, do not release again: the
+// runtime retries for up to 30 s until Redis confirms. If the runtime gives up, it reports an Unconfirmed event.
 func (s *Semaphore) Release(ctx context.Context, n int) error {
 	if n == 0 {
 		return s.bad(scripts.SemaphoreRelease)
@@ -99,7 +99,7 @@ func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
 type counter struct {
 	rt      *Runtime
 	address lease.Address
-	invalid error // why the name is invalid; nil: it is valid
+	invalid error // why the name is invalid, or nil if it is valid
 }
 
 func (rt *Runtime) counter(kind *scripts.Kind, name string) counter {
@@ -110,7 +110,7 @@ func (rt *Runtime) counter(kind *scripts.Kind, name string) counter {
 // Name returns the name that the handle was made with.
 func (c *counter) Name() string { return c.address.Name }
 
-// bad returns the error of an operation on an invalid name, nil for a valid one.
+// bad returns the error of an operation on an invalid name, or nil if the name is valid.
 func (c *counter) bad(op *scripts.CountOp) error {
 	if c.invalid == nil {
 		return nil

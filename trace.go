@@ -55,7 +55,7 @@ func (rt *Runtime) Stats() Stats { return rt.engine.Stats() }
 type HeldLease struct {
 	Kind      Kind
 	Name, ID  string
-	Owner     string // that of WithOwner, ContextWithOwner or Do; "": there is none
+	Owner     string // that of WithOwner, ContextWithOwner or Do, or "" if there is none
 	Since     time.Time
 	ExpiresAt time.Time // the local deadline, which renewals move
 	Waiting   int       // acquires of this process that wait for the lock

@@ -21,7 +21,7 @@ type announcer struct {
 	begun    time.Duration
 	timer    clock.Timer
 	inFlight bool          // a call has no answer yet
-	done     chan struct{} // closed when the announcement has been deleted or the deletion has failed; nil: the runtime is not closing
+	done     chan struct{} // closed when the announcement has been deleted or the deletion has failed, or nil if the runtime is not closing
 }
 
 type (
@@ -98,5 +98,5 @@ func (e *Engine) forgetProcess() <-chan struct{} {
 	return done
 }
 
-// Process returns Options.Process, the description that this process announces; "": none.
+// Process returns Options.Process, the description that this process announces, or "" if there is none.
 func (e *Engine) Process() string { return e.process }

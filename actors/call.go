@@ -33,16 +33,15 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 		defer timer.Stop()
 	}
 	e.sendLeft(r)
-	_, err = e.await(ctx, r, 0, s.Wait <= 0) // with a timer no recycling: the timer may still cancel the request
+	_, err = e.await(ctx, r, 0, s.Wait <= 0) // not recycled if there is a timer, which may still cancel the request
 	return err
 }
 
 // sendMost is the longest time that a goroutine spends in go-redis when it sends a call itself: see gateway.Run.
 const sendMost = 2 * redisnode.Silence
 
-// lasts reports whether a goroutine with this context may send a call itself. While it does, it cannot react to the end of the context, for up to
-// sendMost. So the deadline of the context must be further away than that. If the context is cancelled meanwhile, the goroutine notices it up to
-// sendMost late.
+// lasts reports whether a goroutine with this context may send a call itself. While it sends, for up to sendMost, it does not notice the end of the
+// context. So the deadline of the context must be further away than that, and a cancellation is noticed up to sendMost late.
 func lasts(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
 	return ctx.Err() == nil && (!bounded || time.Until(deadline) > sendMost)
@@ -174,7 +173,7 @@ const releaseGrace = 500 * time.Millisecond
 
 // Release ends a hold. It sends the request even if ctx has ended. From the end of ctx, it waits up to releaseGrace for the answer.
 func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
-	mine := lasts(ctx) // before the claim: a nil ctx panics here, and a claimed hold that is never sent would never end
+	mine := lasts(ctx) // before the claim: a nil ctx panics here, and a claimed hold whose request is not sent would never be released
 	r, err := e.claim(h)
 	if r == nil {
 		return err

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -39,7 +40,11 @@ func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
 		},
 		Asking: &e.checks,
 	}, kinds)
-	if err != nil && e.ctx.Err() != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+	case errors.Is(ctx.Err(), context.Canceled): // the caller does not want to know any more, which says nothing about the server
+		return fmt.Errorf("holdfast: check: %w", ctx.Err())
+	case e.ctx.Err() != nil && ctx.Err() == nil:
 		return fmt.Errorf("holdfast: check: %w", protocol.ErrClosed)
 	}
 	return err

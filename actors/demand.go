@@ -9,13 +9,12 @@ import (
 )
 
 // demand is an actor that exists if Options.Linger is set. It receives a message whenever a lock that this process has is refused to another
-// contender, or is released by force. It passes the message on to the lock's actors. Messages may be lost with a broken connection. So when the
-// channel is subscribed to again, all locks that this process has count as wanted elsewhere. If a message is lost in another way, or comes before
-// the first subscription, another one follows: waiters ask Redis every second.
+// contender, or is released by force. It passes the message on to the lock's actors. Messages are lost before the first subscription and while the
+// connection is broken, so after each subscription all locks of this process count as wanted elsewhere. If a message is lost in another way, another
+// one follows: waiters ask Redis every second.
 type demand struct {
-	engine     *Engine
-	self       *actor.PID
-	subscribed bool // the channel has been subscribed to
+	engine *Engine
+	self   *actor.PID
 }
 
 // Send gives the actor a message of the channel.
@@ -29,10 +28,7 @@ func (d *demand) Receive(c actor.Context) {
 		d.self = c.Self()
 		c.Send(d.engine.subscriber, pubsub.Subscribe{Channel: scripts.DemandChannel(d.engine.id), Who: d})
 	case wait.ChannelReady:
-		if d.subscribed {
-			d.engine.registry.demandsMissed()
-		}
-		d.subscribed = true
+		d.engine.registry.demandsMissed()
 	case wait.ChannelMessage:
 		for text := range m.Texts {
 			grant, key, freed := scripts.ReadDemand(text)

@@ -10,12 +10,12 @@
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog/
 //
 // A name in use has one actor for each family of kinds in use, holdfast-<uuid>/<number>:<name>. Readers and writers share a family; every other
-// kind is a family of its own. The actor is a shell (shell.go) around a machine (machine.go). The registry (registry.go) is an object. It finds
-// or spawns the actor of a name, and lets an idle actor stop.
+// kind is a family of its own. The actor is a shell (shell.go) around a machine (machine.go). The registry (registry.go) is an object, not an
+// actor: it finds or spawns the actor of a name, and lets an idle actor stop.
 //
-// The gateways (gateway/) are objects that take script calls from any goroutine and post the results. There are two for locks, and all calls of a
-// lock use the same one. If replicas have to acknowledge acquires, there are two more gateways for acquires. Renewals have a gateway of their
-// own, because they must not wait behind acquires; the announcer uses it, too. On a cluster, each gateway has one part for each master.
+// The gateways (gateway/) are objects that take script calls from any goroutine and post the results. There are two for locks, and a lock always uses
+// the same one. If replicas have to acknowledge acquires, two more gateways send the acquires. Renewals have a gateway of their own, because they
+// must not wait behind acquires; the announcer uses it, too. On a cluster, each gateway has one part for each master.
 //
 // A machine works in steps: state, message and time go in, effects come out. There are three machines: lock.State for a lock with one
 // contender and one grant at a time, lock.Group for several, counter.State for semaphores and latches. Transcripts test them. The shell of a
@@ -25,7 +25,7 @@
 // actor, and so do results, channel messages and the watchdog's messages. They need no registry, because the actor does not stop while one of
 // them may still arrive.
 //
-// A test in the root package (architecture_test.go) says which of the packages below this one may import which. These are the packages:
+// These are the packages below this one. A test in the root package (architecture_test.go) limits their imports of each other.
 //
 //	api        turns messages of users' actors into requests, and answers into messages
 //	clock      time and timers

@@ -50,7 +50,7 @@ func (e *Engine) cutOff(lock string) {
 // shownCut is the maximum number of locks that the error of a Shutdown names.
 const shownCut = 10
 
-// cutNames lists the locks that were taken from their holders, for an error; "" if there are none.
+// cutNames lists the locks that were taken from their holders, for an error. It returns "" if there are none.
 func (e *end) cutNames() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,8 +66,8 @@ func (e *end) cutNames() string {
 	return strings.Join(names, ", ") + more
 }
 
-// Shutdown refuses all acquires, both new and waiting ones. It waits until the last lease has ended, and then closes. If ctx ends first, it closes
-// at once, and its error names the locks that were still held, up to shownCut of them.
+// Shutdown refuses new and waiting acquires, except re-entries by an owner that holds the lock. It waits until the last lease has ended, and then
+// closes. If ctx ends first, it closes at once, and its error names the locks that were still held, up to shownCut of them.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if e.closing.Load() {
 		return e.Close(ctx)

@@ -37,7 +37,7 @@ import (
 type Config struct {
 	Client     redis.UniversalClient
 	ID         string             // the runtime's UUID
-	System     *actor.ActorSystem // nil: the engine makes its own
+	System     *actor.ActorSystem // if nil, the engine makes its own
 	Policy     wait.Policy        // the fields that the user's options set; Start adds the rest
 	PubSub     redisnode.PubSub
 	RenewBatch int
@@ -47,17 +47,17 @@ type Config struct {
 	Logger     *slog.Logger
 	OnEvent    func(protocol.Event)
 	Trace      *trace.Trace
-	Process    string // announced in Redis, with the version; "": nothing is announced
+	Process    string // announced in Redis, with the version, unless it is ""
 	Version    string
 
 	FirstNumber uint64 // random, so grants of two processes differ even if the processes have the same ID
 
-	Clock  clock.Clock                       // nil: the clock of the operating system
+	Clock  clock.Clock                       // if nil, the clock of the operating system
 	Jitter func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
-	Salt   func() uint64                     // random bits for the ids of grants; nil: the operating system's
-	Shard  func(name string) uint64          // chooses the shard of a name; nil: by a hash with a random seed
+	Salt   func() uint64                     // random bits for the ids of grants; if nil, they come from the operating system
+	Shard  func(name string) uint64          // chooses the shard of a name; if nil, a hash with a random seed does
 
-	Between func(ctx context.Context) // see Engine.Between; nil: nothing is called
+	Between func(ctx context.Context) // see Engine.Between; may be nil
 }
 
 // Engine is the part of one runtime that consists of its actors and the objects that they call.
@@ -101,7 +101,7 @@ type Engine struct {
 	renewals   gateway.Gateway
 	subscriber *actor.PID
 	watchdog   *watchdog.Watchdog
-	announcer  *actor.PID // nil: the process is not announced
+	announcer  *actor.PID // nil if the process is not announced
 
 	numbers atomic.Uint64 // the last number that Number has returned
 
@@ -123,8 +123,8 @@ const (
 	// executes the batch of one lane, the other lane fills its batch, or reads the replies. With more than two lanes, batches would get so small
 	// that the cost of a batch outweighs the cost of its calls.
 	//
-	// All calls of a lock take the same lane, so calls of one script keep their order, except for repeats. Waiters of a fair lock therefore reach
-	// Redis in the order in which they came.
+	// All calls of a lock take the same lane, so they rarely overtake each other. It can happen, because callers may send their calls themselves, and
+	// because a call that was given up may be executed late.
 	laneCount = 2
 )
 
@@ -152,7 +152,7 @@ func Start(c Config) (*Engine, error) {
 	if many, ok := c.Client.(*redis.ClusterClient); ok {
 		e.masters = redisnode.NewCluster(many, e.tells, replyWait(&e.policy))
 	} else {
-		e.masters, e.policy.Counts = redisnode.NewSingle(c.Client, replyWait(&e.policy)), true
+		e.masters, e.policy.Standalone = redisnode.NewSingle(c.Client, replyWait(&e.policy)), true
 	}
 	e.site = scripts.Site{
 		Runtime: c.ID, Publish: e.masters.PublishCommand(), Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax, Migrating: c.Migrating,
@@ -182,7 +182,7 @@ func Start(c Config) (*Engine, error) {
 	e.sender = gateway.NewSender(gateway.Config{
 		Ctx: e.ctx, Clock: e.clock, Events: e.events, Recorder: e.recorder, Nodes: e.masters, Errors: e.causes, Lease: e.policy.Lease,
 		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.Pause,
-		OnDiscovered: func() { e.root.Send(e.subscriber, pubsub.NodesDiscovered{}) },
+		OnDiscovered: func() { e.root.Send(e.subscriber, pubsub.FollowSlots{}) },
 	})
 	e.registry = newRegistry(e)
 	if err := e.spawn(); err != nil {
@@ -303,7 +303,7 @@ func (e *Engine) pubSub() pubsub.Config {
 	if e.policy.Linger > 0 {
 		c.Demand = scripts.DemandChannel(e.id)
 	}
-	if e.policy.Counts {
+	if e.policy.Standalone {
 		c.Own = func() (string, error) { // named like a lock's channel: the Redis user may have no right to others
 			address, err := e.Address(scripts.Lock, "holdfast-link-"+e.id)
 			return scripts.LockChannel(address.Raw), err
@@ -360,6 +360,9 @@ func salt() uint64 {
 // System returns the actor system that the engine runs in.
 func (e *Engine) System() *actor.ActorSystem { return e.system }
 
+// Site returns the parameters that the calls of this runtime have in common.
+func (e *Engine) Site() *scripts.Site { return &e.site }
+
 // Lease returns the length of the leases that the watchdog renews.
 func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 
@@ -401,8 +404,8 @@ func (e *Engine) mapName(name string) (raw string, err error) {
 	return e.nameMapper(name), nil
 }
 
-// addressApart is Address for a caller that is an actor. The name mapper runs on its own goroutine, because it may end that goroutine
-// (runtime.Goexit, as t.FailNow does). An actor whose goroutine ended would never handle another message.
+// addressApart is Address for a caller that is an actor. It calls the name mapper on a new goroutine, because a name mapper may end the goroutine
+// that it runs on (runtime.Goexit, as t.FailNow does). If that were the goroutine that runs the actor, the actor would never handle another message.
 func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, error) {
 	if e.nameMapper == nil {
 		return e.Address(kind, name)

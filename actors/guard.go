@@ -19,15 +19,15 @@ type Guard struct{ watch *watch }
 
 // watch is the argument of a guard's cleanup. It must not refer to the guard, or the guard would stay reachable for ever.
 type watch struct {
-	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now; nil: the guard is in the pool, or whole is guarded
-	whole  Leak                       // a lease of several locks, guarded for the whole life of the guard; nil: hold is guarded
+	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now, or nil if the guard is in the pool or guards whole
+	whole  Leak                       // a lease of several locks, guarded for the whole life of the guard; otherwise nil
 	engine *Engine
 }
 
 // Leak is a lease that was dropped without a release.
 type Leak interface {
-	// Home returns the engine that releases the lease; nil: the lease has ended.
-	Home() *Engine
+	// Engine returns the engine that releases the lease, or nil if the lease has ended.
+	Engine() *Engine
 	// Notice reports the leak and releases the lease. It returns false if something still waits for the end of the lease, such as a context
 	// that ends with it.
 	Notice(e *Engine) (done bool)
@@ -70,7 +70,7 @@ func (w *watch) unguarded() {
 	if leak == nil {
 		return
 	}
-	if e := leak.Home(); e != nil {
+	if e := leak.Engine(); e != nil {
 		e.leaks.add(leak)
 	}
 }
@@ -110,8 +110,8 @@ type leakedHold struct {
 	engine *Engine
 }
 
-// Home is the engine of the lock.
-func (l leakedHold) Home() *Engine {
+// Engine is the engine of the lock.
+func (l leakedHold) Engine() *Engine {
 	if l.Err() != nil {
 		return nil
 	}

@@ -251,8 +251,8 @@ func (s *shard) enter(stage wait.Stage) (members []*member) {
 	return members
 }
 
-// handled notes that the actor has handled a message, and whether its machine is idle now. The sweeps look at idle actors. While the runtime ends,
-// there are none: handled then removes an idle actor, and reports that it must stop.
+// handled notes that the actor has handled a message, and whether its machine is idle now. An idle actor is listed for the next sweep. While the
+// runtime ends, there are no sweeps: handled then removes an idle actor, and reports that it must stop.
 func (m *member) handled(counted, idle bool) (removed bool) {
 	s := m.shard
 	s.mu.Lock()
@@ -272,8 +272,8 @@ func (m *member) handled(counted, idle bool) (removed bool) {
 	return false
 }
 
-// stop stops an actor that nobody can reach any more. A message that was not counted may still arrive before. It changes nothing, because the
-// machine is idle.
+// stop stops an actor that nobody can reach any more. A message that was not counted may still arrive before the stop, but changes nothing, because
+// the machine is idle.
 func (m *member) stop() { m.mailbox.PostSystemMessage(&actor.Stop{}) }
 
 // list adds an idle actor to those that the next sweep looks at.

@@ -234,7 +234,7 @@ func (a *shell) stopTimer() {
 	}
 }
 
-// lastCall returns the index of the last call; -1: there is none.
+// lastCall returns the index of the last call, or -1 if there is none.
 func lastCall(effects []wait.Effect) int {
 	for i := len(effects) - 1; i >= 0; i-- {
 		if effects[i].Do == wait.DoCall {
@@ -244,8 +244,8 @@ func lastCall(effects []wait.Effect) int {
 	return -1
 }
 
-// call sends a call. Only the last one of a step may be left to the requester, because the requester sends it after the shell has submitted the
-// others.
+// call sends a call. Only the last call of a step may be left to the requester, because the requester sends it after the shell has submitted
+// the other calls.
 func (a *shell) call(call wait.Call, last bool) {
 	carrier := call.Carrier()
 	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), a.member, call

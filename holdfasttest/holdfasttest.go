@@ -19,6 +19,7 @@ package holdfasttest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -53,9 +54,14 @@ func New(t testing.TB) *Server {
 		_ = s.client.Close()
 		<-time.After(2 * time.Millisecond) // protoactor's timer for dead letters lives a millisecond longer, and a synctest bubble must be empty at its end
 	})
+	end := func() {}
+	t.Cleanup(func() { end() }) // after the shutdown of the test's runtimes: their waiters must not get the locks that are held elsewhere
 	s.other = sync.OnceValue(func() *holdfast.Runtime {
-		rt, _ := s.start(holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
-		t.Cleanup(func() { _ = rt.Close(context.Background()) })
+		rt, _, closeClient := s.start(holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+		end = func() {
+			_ = rt.Close(context.Background())
+			closeClient()
+		}
 		return rt
 	})
 	return s
@@ -79,8 +85,9 @@ func (s *Server) Runtime(o ...holdfast.Options) *holdfast.Runtime {
 	default:
 		s.t.Fatalf("holdfasttest: Runtime takes one Options, not %d", len(o))
 	}
-	rt, link := s.start(options)
+	rt, link, closeClient := s.start(options)
 	s.t.Cleanup(func() {
+		defer closeClient()
 		link.Heal()
 		ctx, cancel := context.WithTimeout(context.Background(), leftAfter)
 		defer cancel()
@@ -94,38 +101,43 @@ func (s *Server) Runtime(o ...holdfast.Options) *holdfast.Runtime {
 // leftAfter is how long a runtime waits for its last leases to end after the test.
 const leftAfter = 10 * time.Second
 
-// start makes a runtime and its client. The client is closed after the runtime.
-func (s *Server) start(options holdfast.Options) (*holdfast.Runtime, *pipe.Link) {
+// start makes a runtime and its client. Call closeClient after the runtime is closed.
+func (s *Server) start(options holdfast.Options) (rt *holdfast.Runtime, link *pipe.Link, closeClient func()) {
 	s.t.Helper()
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.NewTextHandler(s.t.Output(), nil))
 	}
-	link := &pipe.Link{}
+	link = &pipe.Link{}
 	client := link.Client(s.redis)
-	s.t.Cleanup(func() {
+	closeClient = func() {
 		_ = client.Close()
 		link.AwaitEnd()
-	})
+	}
 	rt, err := holdfast.New(client, options)
 	if err != nil {
+		closeClient()
 		s.t.Fatalf("holdfasttest: %v", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.links[rt] = link
-	return rt, link
+	return rt, link, closeClient
 }
 
 // HeldElsewhere makes another process acquire the lock with this name, and renew it until free is called or the test ends. The lock
 // is a plain one, for which fair, fenced and spin locks wait, too. Read/write locks and semaphores report ErrForeignKey: let another Runtime hold
-// those. HeldElsewhere fails the test if the lock does not become free within 10 s. Options.NameMapper does not apply: with one, name is the mapped
-// name.
+// those. HeldElsewhere fails the test if the lock does not become free within 10 s. With Options.NameMapper, name is
+// the mapped name.
 func (s *Server) HeldElsewhere(name string) (free func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), elsewhereWait)
 	defer cancel()
 	lease, err := s.other().Lock(name).Acquire(ctx)
-	if err != nil {
+	var busy *holdfast.BusyError
+	switch {
+	case errors.As(err, &busy) && busy.Local:
+		s.t.Fatalf("holdfasttest: the lock %q is held elsewhere already: first call the function that HeldElsewhere has returned", name)
+	case err != nil:
 		s.t.Fatalf("holdfasttest: the lock cannot be held elsewhere: %v", err)
 	}
 	s.mu.Lock()
@@ -138,7 +150,8 @@ const elsewhereWait = 10 * time.Second
 
 // Lose deletes the key with this name, as an eviction or an operator would. The lock is then free in Redis at once. Its holder learns of the loss at
 // the next renewal, within a third of the lease. The holder of a fixed lease may learn of it only when it releases the lock or the lease ends. With
-// Options.NameMapper, name is the mapped name.
+// Options.NameMapper, name is the mapped name. The acquired permits of a PermitSemaphore are not lost, because another key has them: take them back
+// with inspect.Free and the server's Client.
 func (s *Server) Lose(name string) {
 	s.t.Helper()
 	s.redis.Del(name)

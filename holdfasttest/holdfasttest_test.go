@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/inspect"
 )
 
 func TestMain(m *testing.M) {
@@ -74,6 +75,23 @@ func TestServer_Lose(t *testing.T) {
 			}
 		})
 		assert.ErrorIs(t, err, holdfast.ErrLeaseLost)
+	})
+}
+
+// How the documentation of Lose says that permits are lost.
+func TestServer_PermitsAreLost(t *testing.T) {
+	both(t, func(t *testing.T, s *holdfasttest.Server) {
+		jobs := s.Runtime(holdfast.Options{Lease: 300 * time.Millisecond}).PermitSemaphore("jobs")
+		_, err := jobs.TrySetPermits(t.Context(), 1)
+		require.NoError(t, err)
+		err = jobs.Do(t.Context(), func(ctx context.Context) error {
+			freed, err := inspect.Free(ctx, s.Client(), "jobs")
+			assert.True(t, freed)
+			<-ctx.Done()
+			return err
+		})
+		assert.ErrorIs(t, err, holdfast.ErrLeaseLost)
+		assert.NoError(t, jobs.TryDo(t.Context(), func(context.Context) error { return nil }), "the permit can be acquired again")
 	})
 }
 
@@ -186,6 +204,22 @@ func TestServer_LeaseThatIsLeftFailsTheTest(t *testing.T) {
 	})
 }
 
+// A waiter that is left at the test's end is refused. It does not get the lock that was held elsewhere until then.
+func TestServer_WaiterThatIsLeftGetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		test := &recorded{TB: t}
+		s := holdfasttest.New(test)
+		rt := s.Runtime()
+		test.Cleanup(synctest.Wait) // lets waiters that can acquire the lock do so
+		s.HeldElsewhere("orders")
+		waiting := rt.Lock("orders").AcquireAsync(t.Context())
+		test.end()
+		_, err := waiting.Lease()
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		assert.Empty(t, test.errors)
+	})
+}
+
 const leftAfter = 10 * time.Second
 
 func TestServer_Misused(t *testing.T) {
@@ -212,6 +246,17 @@ func TestServer_TimeIsTheBubbles(t *testing.T) {
 	})
 }
 
+// A grant that no replica acknowledges is undone, also if the runtime began at the same instant of the bubble.
+func TestServer_NoReplicasInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := holdfasttest.New(t)
+		_, err := s.Runtime(holdfast.Options{AckReplicas: 1}).Lock("orders").TryAcquire(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotReplicated)
+		synctest.Wait()
+		assert.NoError(t, s.Runtime().Lock("orders").TryDo(t.Context(), func(context.Context) error { return nil }))
+	})
+}
+
 // Two processes learn at the same instant of the bubble that a permit is free. The one that does not get the permit waits. If it asked again and
 // again, the time of the bubble would stand still.
 func TestServer_PermitsMoveOnInABubble(t *testing.T) {
@@ -229,5 +274,17 @@ func TestServer_PermitsMoveOnInABubble(t *testing.T) {
 		}
 		all.Wait()
 		assert.InDelta(t, 3*time.Minute, time.Since(began), float64(time.Second))
+	})
+}
+
+func TestServer_HeldElsewhereTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		test := &recorded{TB: t}
+		s := holdfasttest.New(test)
+		s.HeldElsewhere("orders")
+		assert.Panics(t, func() { s.HeldElsewhere("orders") })
+		test.end()
+		require.Len(t, test.errors, 1)
+		assert.Contains(t, test.errors[0], `"orders" is held elsewhere already`)
 	})
 }

@@ -65,7 +65,7 @@ func free(ctx context.Context, client redis.UniversalClient, name string) (bool,
 }
 
 // publish returns the command that notifies the waiters. On a cluster, waiters use sharded messages if its servers know them. Waiters that
-// are configured for plain messages are recognised by their subscriptions.
+// are configured for plain messages are recognized by their subscriptions.
 func (l *looker) publish(o *object) string {
 	if o.sharded > 0 || l.shards && o.plain == 0 {
 		return "SPUBLISH"
@@ -99,7 +99,7 @@ func run(ctx context.Context, client redis.UniversalClient, call scripts.Call) (
 		}
 		reply, err = process(ctx, client, call)
 	}
-	if err == redis.Nil { //nolint:errorlint // go-redis returns it as it is.
+	if err == redis.Nil { //nolint:errorlint // go-redis does not wrap it
 		return nil, nil
 	}
 	return reply, err

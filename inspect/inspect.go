@@ -20,10 +20,10 @@ type Entry struct {
 	Mode    string        // of a held lock: "exclusive", "read" or "write"; otherwise ""
 	Holders []Holder      // at most 10 000; sorted by ID
 	Queue   []string      // owner fields of a fair lock's waiters, the next one first; at most 10 000
-	TTL     time.Duration // time until Redis frees the lock, unless it is renewed; negative: never
-	// Waiting is the number of waiters that Redis knows of: for a fair lock the length of Queue, for others the number of
-	// processes that listen for a release or, in a crowd, for the call of their row. A process keeps listening for a moment after it has
-	// stopped waiting. Waiters of spin locks do not listen.
+	TTL     time.Duration // time until Redis frees the lock, unless it is renewed; negative if it never does
+	// Waiting is the number of waiters that Redis knows of. For a fair lock it is the length of Queue. For other kinds it is the number of
+	// processes that listen for a release, or for the call of their row in a crowd of 64 processes or more. A process keeps listening for a
+	// moment after it has stopped waiting. Waiters of spin locks do not listen.
 	Waiting   int
 	Token     int64 // of a fenced lock: at least as large as any token issued so far
 	Permits   int   // of a permit semaphore: all permits, acquired and available
@@ -35,7 +35,7 @@ type Entry struct {
 type Holder struct {
 	ID      string        // owner field, or the ID of the permit: the same as Lease.ID
 	Holds   int           // number of times that it has acquired the lock and not yet released it
-	TTL     time.Duration // time until its lease expires; negative: never
+	TTL     time.Duration // time until its lease expires; negative if it never does
 	Process Process       // zero if the process has not announced itself; always zero for permits, which do not name a process
 }
 
@@ -94,8 +94,9 @@ func (l *looker) describeString(ctx context.Context, name string) error {
 }
 
 // List returns the names that are in use, each once, in no particular order. It skips keys that hold no lock, that are longer than 512 bytes, or that
-// the user may not read. Locks that are acquired or released while the list is read may be missing. If the client is for one of several masters of a
-// cluster, the list ends with an error, because it has the locks of that master only.
+// the user may not read. Locks that are acquired or released while the list is read may be missing, as may locks that move to another server of a
+// cluster meanwhile. If the client is for one of several masters of a cluster, the list ends with an error, because it has the locks of that master
+// only.
 //
 // An error ends the list; the Entry that comes with it is empty.
 func List(ctx context.Context, client redis.UniversalClient, o ListOptions) iter.Seq2[Entry, error] {

@@ -26,8 +26,8 @@ type lister struct {
 // probes are keys in slots far apart, so that a server of a cluster with several masters lacks some of them.
 var probes = strings.Split("0123456789abcdef", "")
 
-// refusePart returns an error if the client is for a single server of a cluster that has several masters. The list would show the keys of that
-// server as if they were all.
+// refusePart returns an error if the client is for a single server of a cluster that has several masters. Without this error, the list of that
+// server's locks would look complete.
 func (l *lister) refusePart(ctx context.Context) error {
 	if _, clustered := l.client.(*redis.ClusterClient); clustered {
 		return nil
@@ -134,7 +134,7 @@ func (l *lister) flush(ctx context.Context) error {
 		switch {
 		case o.Kind == "" || again || l.Contended && o.Waiting == 0:
 		case l.Contended && o.Kind == protocol.KindFair && len(o.Holders) == 0:
-			l.free = append(l.free, o) // the queue may be its twin's: see the end of contended
+			l.free = append(l.free, o) // the queue may belong to the twin: see the end of contended
 		case !l.show(o):
 			return nil
 		}

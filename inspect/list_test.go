@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// probes is how many keys a list asks for to find out whether the server is a part of a cluster.
+// probes is the number of keys by which List finds out whether the server is only a part of a cluster.
 const probes = 16
 
 func list(t *testing.T, client redis.UniversalClient, o inspect.ListOptions) (entries []inspect.Entry) {

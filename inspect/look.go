@@ -24,7 +24,7 @@ const (
 type looker struct {
 	client    redis.UniversalClient
 	shards    bool               // the servers know sharded messages
-	processes map[string]Process // by the runtime's ID; zero: the runtime has not announced its process
+	processes map[string]Process // by the runtime's ID; the zero Process if the runtime has not announced one
 }
 
 func newLooker(client redis.UniversalClient) *looker {

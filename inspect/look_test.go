@@ -382,7 +382,7 @@ func TestLook_ForeignSideKeys(t *testing.T) {
 	}
 }
 
-// hostile are names that a key of Redis may have.
+// hostile are odd names that Redis allows.
 var hostile = []string{
 	"<script>alert(1)</script>", "a\x00b\nc\x1b[2J", "\xff\xfe", strings.Repeat("n", 512),
 	"a b 'c' \"d\" \\", "{", "}", "{}", "a{b", "%", "*", "{x}y", "\u202e",

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // processOf waits until a runtime has announced itself, and returns its announcement.
@@ -215,4 +216,13 @@ func TestProcess_IsBounded(t *testing.T) {
 	require.NoError(t, err)
 	assert.Regexp(t, `^orders@.*:[0-9]+$`, holdfast.HostProcess("orders"))
 	assert.Contains(t, holdfast.HostProcess("orders"), host)
+}
+
+// Sentinels that do not know the master are an error, not a Redis without processes.
+func TestProcesses_SentinelsDoNotKnowTheMaster(t *testing.T) {
+	t.Parallel()
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "misspelt", SentinelAddrs: []string{redistest.Start(t, "--sentinel").Addr()}, MaxRetries: -1})
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	_, err := inspect.Processes(t.Context(), client)
+	assert.ErrorContains(t, err, "sentinels")
 }

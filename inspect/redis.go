@@ -55,7 +55,7 @@ next:
 
 // tolerable returns nil for an error that only says that a key does not exist or has the wrong type.
 func tolerable(err error) error {
-	if err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") {
+	if err == nil || err == redis.Nil || redis.HasErrorPrefix(err, "WRONGTYPE") { //nolint:errorlint // a wrapped redis.Nil means that the Sentinels do not know the master
 		return nil
 	}
 	return err

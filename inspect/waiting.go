@@ -69,8 +69,7 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 }
 
 // countRows adds to sum, for each channel, the processes of a crowd whose row has yet to be called (scripts/lib/crowd.lua). subscribers has the
-// number of subscribers of each channel at this server. Where they are fewer than CrowdLeast, no process
-// has to wait for a call.
+// number of subscribers of each channel at this server. If a channel has fewer than CrowdLeast, no process has to wait for a call.
 func countRows(ctx context.Context, master redis.UniversalClient, subscribers, sum map[string]int64) error {
 	for channel, n := range subscribers {
 		if n < scripts.CrowdLeast || !scripts.HasRows(channel) {

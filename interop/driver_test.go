@@ -78,7 +78,7 @@ func redisson(t *testing.T) *driver {
 	return shared.driver
 }
 
-// missing says why the driver cannot be started; "": it can.
+// missing says why the driver cannot be started, or "" if it can.
 func missing() string {
 	if _, err := os.Stat(jar); err != nil {
 		return "the Java driver is not built: make interop"

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Each side frees what the other one holds: a lock by force, a permit by its id, or a semaphore by a plain release. A waiter on the side that
-// frees it is woken. A holder on our side learns within a third of its lease that it has lost the lock.
+// Each side frees what the other one holds: a lock by force, a permit by its id, or a semaphore by a plain release. A waiter on the freeing
+// side is woken. A holder on our side learns within a third of its lease that it has lost the lock.
 func TestInterop_ForcedByTheOtherSide(t *testing.T) {
 	const lease = 1500 * time.Millisecond
 	everywhereAtOnce(t, func(k kind) bool { return k.counter != "latch" }, func(t *testing.T, m *meeting) {

@@ -41,8 +41,8 @@ func TestInterop_ReleaseWakesTheOtherSide(t *testing.T) {
 	})
 }
 
-// While a lock lingers, Redisson gets it within Options.Linger, although our side takes it again and again. A waiter that misses its slot
-// waits for another Options.Linger. On a busy machine that may happen, but not usually, so the test looks at the median.
+// While a lock lingers, Redisson gets it within Options.Linger, although our side takes it again and again. On a busy machine a waiter may miss
+// its slot, and then waits for another Options.Linger. So the test looks at the median.
 func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
 	const linger = 300 * time.Millisecond
 	everywhere(t, func(k kind) bool { return k.theirs == "lock" || k.theirs == "fenced" || k.theirs == "write" }, func(t *testing.T, m *meeting) {
@@ -50,9 +50,10 @@ func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 		defer cancel()
 		ours, theirs := m.lingering(t, linger).party(m.kind, m.name), m.theirs(t, 0).party(m.kind, m.name)
-		require.NoError(t, ours.take(ctx, 0))
-		require.NoError(t, ours.give(ctx))
-		require.Positive(t, m.look.Exists(ctx, m.name).Val(), "it lingers")
+		lingers := func() bool { // false at first: a lock that is held when its process subscribes to demands counts as wanted
+			return ours.take(ctx, 0) == nil && ours.give(ctx) == nil && m.look.Exists(ctx, m.name).Val() == 1
+		}
+		require.Eventually(t, lingers, locktest.Patience, time.Millisecond)
 		using, stop := context.WithCancel(ctx)
 		var user sync.WaitGroup
 		var used atomic.Int64
@@ -114,8 +115,8 @@ func (m *meeting) held(t *testing.T, s side, lease time.Duration) party {
 	return p
 }
 
-// complete reports whether a holder of a red lock holds all members. It needs only two of the three: on a busy machine, the last one may answer too
-// late to be kept.
+// complete reports whether a holder of a red lock holds all members. Two of the three make it a holder: on a busy machine, the last one may answer
+// too late to be kept.
 func complete(ctx context.Context, t *testing.T, p party) bool {
 	t.Helper()
 	if ours, ok := p.(*goParty); ok {

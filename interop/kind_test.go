@@ -71,8 +71,8 @@ func permits(rt *holdfast.Runtime, name string) lock { return rt.PermitSemaphore
 // memberNames returns the names of the locks that form the multi lock or red lock with this name.
 func memberNames(name string) []string { return []string{name + ".1", name + ".2", name + ".3"} }
 
-// decisive returns the members that must be freed by force so that the holder loses the whole lock. Of our multi locks that is one member:
-// our side then releases the others. If the others were freed by force as well, the next holder could lose them.
+// decisive returns the members that must be freed by force so that the holder loses the whole lock. For our multi locks one member is
+// enough, because our side then releases the others. If the others were freed by force as well, the next holder could lose them.
 func (k kind) decisive(name string, holder party) []string {
 	all := memberNames(name)
 	_, ours := holder.(*goParty)

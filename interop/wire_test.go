@@ -50,7 +50,7 @@ var wireSteps = map[string]string{
 	"semaphore": `available semaphore 0, try semaphore 1, drain semaphore 0, delete semaphore 0, release semaphore 2, delete semaphore 0,
 		set semaphore 5, set semaphore 6, acquire semaphore 2, try semaphore 4, try semaphore 1, add semaphore 2, add semaphore -6,
 		release semaphore 1, drain semaphore 0, add semaphore 3, release semaphore 0, available semaphore 0, delete semaphore 0`,
-	// After acquire and give, the third word is the number of one permit; after give-all, each of its digits is. Otherwise it is a count.
+	// For acquire and give, the third word is the number of one permit. For give-all, each of its digits is such a number. Otherwise it is a count.
 	"permit": `available permit 0, acquired permit 0, all permit 0, add permit 2, all permit 0, delete permit 0, delete permit 0,
 		set permit 4, set permit 5, acquire permit 1, acquire permit 2 60s, acquire permit 3 1ms + pass permit 0, available permit 0, acquired permit 0,
 		all permit 0, give permit 3, give permit 2, give permit 2, replace permit 3, replace permit 3, replace permit 1, available permit 0,

@@ -183,7 +183,7 @@ func TestTrace_ErrorsAreThoseOfRedis(t *testing.T) {
 		_, err = rt.Lock("orders").Acquire(t.Context(), holdfast.WithWait(time.Second))
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		server.Heal(rt)
-		<-time.After(10 * time.Second) // what the acquire has left is released, and the outage is over
+		<-time.After(10 * time.Second) // until the outage is over, and the grant that the acquire may have left is released
 		server.Cut(rt)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -207,6 +207,17 @@ func TestTrace_NamesAreNoAttributes(t *testing.T) {
 			group := attribute.String("group", "order:*")
 			assert.EqualValues(t, 3, count(t, got.metrics(t)["holdfast.acquire.duration"], kind, is("acquired"), local(false), group))
 		})
+}
+
+// A group function that panics costs metrics, but no span.
+func TestTrace_GroupPanics(t *testing.T) {
+	group := func(_ holdfast.Kind, name string) string { return name[len("orders:"):] }
+	observed(t, []otelholdfast.Option{otelholdfast.WithGroup(group)}, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, got telemetry) {
+		lease, err := rt.Lock("short").Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		require.Len(t, got.spans.Ended(), 1)
+	})
 }
 
 func TestCollapseIDs(t *testing.T) {

@@ -94,12 +94,12 @@ func (r *recorder) acquiring(ctx context.Context, a holdfast.Acquiring) func(hol
 		attribute.String("holdfast.kind", string(a.Kind)), attribute.String("holdfast.name", a.Name), attribute.Bool("holdfast.try", a.Try)))
 	return func(a holdfast.Acquired) {
 		is := outcome(a.Err)
+		defer end(span, a, is) // also if the function of WithGroup panics
 		r.acquire.Record(ctx, a.Waited.Seconds(),
 			r.about(a.Kind, a.Name, attribute.String("outcome", is), attribute.Bool("local", a.Local)))
 		if a.Err == nil {
 			r.handovers.Add(ctx, 1, r.about(a.Kind, a.Name, attribute.Bool("local", a.Local)))
 		}
-		end(span, a, is)
 	}
 }
 

@@ -22,8 +22,8 @@
 //   - The sender must belong to the runtime's ActorSystem (Options.System, Runtime.System), because the messages are plain Go
 //     structs with errors and a function in them and cannot be serialized. A remote actor needs a local one that makes its
 //     requests.
-//   - A request names its lock by Kind and Lock, the name as Lock.Name returns it. The PID of any lock works, for as long as the
-//     runtime exists. Users cannot stop its actor.
+//   - A request names its lock by Kind and Lock, the name as Lock.Name returns it. It may go to the PID of any lock of the runtime,
+//     as long as the runtime exists.
 //   - A request has an ID chosen by the requester, which the answer echoes. The ID must be unique among the requester's pending
 //     requests for one lock. A second Acquire with the ID of a waiting one is refused with ErrInvalid; the first keeps waiting.
 //   - A future (RequestFuture) may send Release, Renew and Inspect. An Acquire from a future is refused with ErrInvalid: the
@@ -35,12 +35,13 @@
 // # Answers
 //
 // Every Acquire, Release, Renew and Inspect is answered exactly once, whatever happens to Redis, to the network and to other
-// actors. Requesters need no timeouts of their own. The answer arrives
+// actors. Requesters need no timeouts of their own. Redis is silent if it has not answered for a third of Options.Lease (at least
+// 1 s, at most 10 s). The answer arrives
 //
-//	to an Acquire   when the lock is granted, when its Wait elapses, after a Cancel, or when Redis has not answered for a third of
-//	                Options.Lease (at least 1 s, at most 10 s); with Try after one attempt
-//	to a Release    when Redis has confirmed it, when the lease would have expired, or when Redis has not answered for the same time
-//	to a Renew      when Redis has confirmed it, when the lease is lost, or when Redis has not answered for the same time
+//	to an Acquire   when the lock is granted, when its Wait elapses, after a Cancel, or when Redis is silent; with Try after one
+//	                attempt
+//	to a Release    when Redis has confirmed it, when the lease would have expired, or when Redis is silent
+//	to a Renew      when Redis has confirmed it, when the lease is lost, or when Redis is silent
 //	to an Inspect   within about 2 s
 //
 // Distinguish failures with errors.Is. An Acquire is refused with
@@ -57,9 +58,9 @@
 //
 // # Leases
 //
-// Granted means that the requester holds a lease. It is named by a Serial that a runtime never uses twice. Release and Renew need
-// only the serial, whoever sends them, so another actor may release a lease. A serial names a lease, not the lock, so a late
-// Release never affects the next holder. Every lease ends exactly once, in one of these ways:
+// Granted means that the requester holds a lease. The lease is named by a Serial, which a runtime never uses twice. Release and
+// Renew need only the serial, so other actors may send them, too. A late Release never affects the next holder, because the serial
+// names the lease and not the lock. Every lease ends exactly once, in one of these ways:
 //
 //	Released, Err nil                 released: the lock is free, passed to the next holder, or still held under other leases
 //	Released, Err is ErrLeaseLost     released too late: it was already gone from Redis
@@ -73,15 +74,15 @@
 //
 // Lost is an ordinary message in a mailbox, and may arrive late. Call Granted.Valid immediately before anything that must not be
 // done without the lock. Valid reads the clock: it is false from the instant at which the lease may have expired in Redis, before
-// anyone else can acquire the lock by expiry. A lock that was deleted or force-released may have another holder before Lost
-// arrives, which can take a third of Options.Lease.
+// anyone else can acquire the lock by expiry. If a lock was deleted or force-released, Lost may take a third of Options.Lease to
+// arrive, and the lock may have another holder by then.
 //
 // When Lost and a Release cross, the Released that follows has ErrNotHeld or ErrClosed. The same applies to the answer to a second
 // Release, and to a Release with an unknown serial.
 //
 // # Order
 //
-// Requests of one actor for one lock are processed in the order in which they were sent, if they were sent to the same PID.
+// An actor's requests for one lock are processed in the order in which the actor sent them, if all went to the same PID.
 // Messages of one lock to one actor arrive in the order of the events: the Granted of a lease before its Lost or Released. The
 // Granted of another waiting acquire may arrive before the Released that made it possible. There is no order between two locks. A
 // Cancel may arrive after the lock was granted: then Granted arrives, and the lease has to be released.
@@ -94,16 +95,17 @@
 //
 // A restart after a panic is not the end: the PID and the mailbox stay, and so do waits and leases. The actor loses its state and
 // the message that it panicked on, which may have been a Granted. So either let its supervisor stop it (with WithGuardian, or
-// WithSupervisor of its parent), or record the serial before anything that may panic, and release on *actor.Restarting, which the
-// failed actor receives.
+// WithSupervisor of its parent), or record the serial before anything that may panic, and release the lease on *actor.Restarting,
+// which the failed actor receives.
 //
-// An actor that reuses the name of a terminated one is the same requester to the locks. Before reusing a name, wait for Terminated;
-// or be prepared for answers to the previous actor's requests: release a Granted that was not requested, ignore a Lost of an
-// unknown serial. Waits that the new actor starts before the locks have noticed the termination are refused.
+// An actor that reuses the name of a terminated one is the same requester to the locks. Before reusing a name, wait for Terminated.
+// Otherwise the new actor may get answers to the previous actor's requests. It must then release the lease of a Granted that it did
+// not request, and ignore a Lost with an unknown serial. When a lock notices the termination, it refuses the waits that the new actor
+// has started by then, and ends the new actor's leases with Lost.
 //
 // The runtime never blocks on delivering a message to an actor. If a delivery blocks, on a synchronized dispatcher or a full
 // mailbox, all messages to that actor wait, in order, and RequesterBlocked reports it; locks, leases and other actors continue. The
-// actor's leases are still renewed: an actor that hangs keeps what it holds, as a goroutine does. A fixed lease limits that.
+// actor's leases are still renewed: an actor that hangs keeps what it holds, as a goroutine does. A fixed lease limits the time.
 //
 // # The end of the runtime
 //
@@ -124,5 +126,5 @@
 //	turn    the time from when a process acquires the lock in Redis until other processes may have it; the process may pass the
 //	        lock on among its own waiters meanwhile
 //	wake-up an unlock message, a resubscription, or a fallback timer: a reason to retry
-//	attempt one script call, repeatable: running it twice has the effect of once
+//	attempt one script call; running it twice has the same effect as running it once
 package protocol

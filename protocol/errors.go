@@ -3,6 +3,7 @@ package protocol
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -20,7 +21,7 @@ var (
 	ErrClosed = errors.New("runtime closed")
 	// ErrTooManyWaiters is returned when Options.MaxWaiters acquires are already waiting for the name.
 	ErrTooManyWaiters = errors.New("too many waiters")
-	// ErrNotReplicated is returned when fewer than Options.AckReplicas replicas acknowledged the acquire; it was undone.
+	// ErrNotReplicated is returned when fewer than Options.AckReplicas replicas acknowledged the acquire. The grant is then released in the background.
 	ErrNotReplicated = errors.New("not replicated")
 	// ErrUpgrade is returned when the owner of a read lock asks for the write lock, which can never succeed.
 	ErrUpgrade = errors.New("read lock cannot be upgraded")
@@ -34,7 +35,7 @@ var (
 // BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired.
 type BusyError struct {
 	Name   string        // of the lock
-	Holder string        // owner field of one of the holders, "" if unknown
+	Holder string        // owner field of one of the holders, RUNTIME:-NUMBER if the lock was released and is kept WithAtLeast, "" if unknown
 	TTL    time.Duration // time until the server frees the lock unless it is renewed; 0 if unknown
 	Local  bool          // held by this runtime, perhaps by the caller itself, which would then wait for itself
 }
@@ -42,9 +43,13 @@ type BusyError struct {
 // Error names the lock, the holder and the time left.
 func (e *BusyError) Error() string {
 	text := fmt.Sprintf("holdfast: acquire %q: not acquired: ", e.Name)
-	if e.Holder == "" {
+	runtime, number, kept := strings.Cut(e.Holder, ":-")
+	switch {
+	case kept:
+		return text + fmt.Sprintf("released by %s:%s, and kept WithAtLeast for another %v", runtime, number, e.TTL.Round(time.Millisecond))
+	case e.Holder == "":
 		text += "taken"
-	} else {
+	default:
 		text += "held by " + e.Holder
 	}
 	if e.Local {

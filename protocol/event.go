@@ -77,14 +77,17 @@ type Reconnected struct{ Channels int }
 // SubscribeRefused reports that Redis refuses to subscribe to a lock's channel. Until the subscription succeeds, releases do not
 // wake this process's waiters, which retry once a second. The runtime repeats the subscription after pauses of up to a second, and
 // reports the refusal once. A refusal that may be temporary is reported after a second or two.
+//
+// If Channel is that of an election (holdfast_leader:...), Election.Watch learns of a new leader late. If Name is "", Redis refuses the channel
+// of Options.Linger, which belongs to no lock: then locks of this process linger although others want them.
 type SubscribeRefused struct {
 	Name    string
 	Channel string
 	Err     error
 }
 
-// QueueLost reports that a waiter of a fair lock was removed from the queue, by a client whose clock is ahead or because this
-// process was paused. The waiter is now at the end of the queue.
+// QueueLost reports that a waiter of a fair lock was removed from the queue, because another client's clock is ahead or this process
+// was paused. The waiter is now at the end of the queue.
 type QueueLost struct {
 	Name string
 	ID   string // owner field in Redis
@@ -107,7 +110,7 @@ type RequestDropped struct {
 }
 
 // RequesterBlocked reports that delivering a message to an actor has been blocked for a second or two by its dispatcher or mailbox.
-// Delivery continues as soon as it unblocks; nothing else waits for it.
+// Only messages to this actor are delayed.
 type RequesterBlocked struct {
 	Requester string // ID of the actor's PID
 	Waiting   int    // messages that wait behind the blocked one
@@ -137,7 +140,7 @@ func (e Unconfirmed) Lock() string { return e.Name }
 // Lock returns "": all locks are concerned.
 func (e Reconnected) Lock() string { return "" }
 
-// Lock returns the name of the lock concerned.
+// Lock returns the name of the lock concerned, or "" if the channel is that of Options.Linger.
 func (e SubscribeRefused) Lock() string { return e.Name }
 
 // Lock returns the name of the lock concerned.
@@ -184,7 +187,10 @@ func (e Reconnected) String() string {
 }
 
 func (e SubscribeRefused) String() string {
-	return fmt.Sprintf("lock %q: Redis refuses to subscribe to %s, its waiters retry once a second: %v", e.Name, e.Channel, e.Err)
+	if e.Name == "" {
+		return fmt.Sprintf("Redis refuses to subscribe to %s, locks linger although others want them: %v", e.Channel, e.Err)
+	}
+	return fmt.Sprintf("lock %q: Redis refuses to subscribe to %s, so this process asks at intervals: %v", e.Name, e.Channel, e.Err)
 }
 
 func (e QueueLost) String() string {

@@ -7,14 +7,14 @@ type Acquire struct {
 	ID   uint64 // chosen by the requester, echoed by the answer
 	Kind Kind
 	Lock string // its name
-	// Owner re-enters a lock that it holds; zero: this acquire gets its own owner.
+	// Owner is the owner that acquires. It re-enters a lock that it holds already. The zero Owner gives this acquire an owner of its own.
 	Owner Owner
-	// Lease is the length of a fixed lease, 50 ms to 24 h, which ends with Lost unless a Renew prolongs it; 0: the watchdog renews
+	// Lease is the length of a fixed lease, 50 ms to 24 h, which ends with Lost unless a Renew prolongs it. If it is 0, the watchdog renews
 	// the lease.
 	Lease time.Duration
-	// Wait limits the time of waiting; 0: the acquire waits until a Cancel.
+	// Wait limits the time of waiting. If it is 0, the acquire waits until a Cancel.
 	Wait time.Duration
-	// Backoff sets the pauses of a spin lock's waiter; zero: 1 ms doubling to 128 ms.
+	// Backoff sets the pauses of a spin lock's waiter. By default they begin at 1 ms and double up to 128 ms.
 	Backoff Backoff
 	// Try makes one attempt: Refused at once if the lock is taken or others wait for it.
 	Try bool
@@ -68,8 +68,13 @@ type Release struct {
 }
 
 // Released answers a Release. If Err is ErrInvalid, the kind or name is bad and nothing was released. In all other cases the lease is
-// over. Err is then nil; ErrNotHeld for an unknown serial or an ended lease; ErrLeaseLost when Redis no longer had the lease; ErrClosed
-// while the runtime closes, which releases the lease; or the error that kept Redis from confirming.
+// over, and Err is one of these:
+//
+//   - nil: the lease was released
+//   - ErrNotHeld: the serial is unknown, or the lease had ended before
+//   - ErrLeaseLost: Redis no longer had the lease
+//   - ErrClosed: the runtime closes, and releases the lease
+//   - any other error: Redis did not confirm the release
 type Released struct {
 	ID     uint64
 	Kind   Kind
@@ -88,9 +93,14 @@ type Renew struct {
 	Lease  time.Duration
 }
 
-// Renewed answers a Renew. Err is nil; ErrNotHeld for an unknown serial or an ended lease; ErrLeaseLost when the lease was lost
-// meanwhile (see Lost); ErrInvalid for a lease that the watchdog renews, or a bad kind, name or length; ErrClosed while the runtime
-// closes; or the error that kept Redis from confirming, in which case the old or the new end counts, whichever is earlier.
+// Renewed answers a Renew. Err is one of these:
+//
+//   - nil: the lease has the new length
+//   - ErrNotHeld: the serial is unknown, or the lease had ended before
+//   - ErrLeaseLost: the lease was lost meanwhile (see Lost)
+//   - ErrInvalid: the watchdog renews the lease, or the kind, name or length is bad
+//   - ErrClosed: the runtime closes
+//   - any other error: Redis did not confirm, so the old or the new end counts, whichever is earlier
 type Renewed struct {
 	ID     uint64
 	Kind   Kind

@@ -56,6 +56,8 @@ func TestBusyError(t *testing.T) {
 	assert.Equal(t, `holdfast: acquire "orders": not acquired: taken`, (&protocol.BusyError{Name: "orders"}).Error())
 	assert.Equal(t, `holdfast: acquire "orders": not acquired: taken; its lease has 2s left, and may be renewed`,
 		(&protocol.BusyError{Name: "orders", TTL: 2 * time.Second}).Error())
+	assert.Equal(t, `holdfast: acquire "orders": not acquired: released by u:7, and kept WithAtLeast for another 2s`,
+		(&protocol.BusyError{Name: "orders", Holder: "u:-7", TTL: 2 * time.Second}).Error())
 }
 
 func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {
@@ -75,7 +77,7 @@ func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {
 	}
 	for _, e := range []protocol.Event{
 		protocol.Reconnected{Channels: 3}, protocol.CallbackPanicked{Value: "oops"}, protocol.EventsDropped{Count: 5},
-		protocol.ActorPanicked{Value: "oops"}, protocol.RequestDropped{Reason: "oops"},
+		protocol.ActorPanicked{Value: "oops"}, protocol.RequestDropped{Reason: "oops"}, protocol.SubscribeRefused{Channel: "demands", Err: errors.New("oops")},
 	} {
 		assert.Empty(t, e.Lock())
 		assert.Regexp(t, `3|oops|5`, fmt.Sprint(e))

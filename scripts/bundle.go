@@ -10,8 +10,7 @@ import (
 
 // forMany adds a variant of the script that does the same for many locks in one call, because a call costs the server more than
 // the script's work. keys is the number of keys of one lock. The includes come first, once for all locks. The rest becomes the
-// body of a function, which reads its KEYS and ARGV at an offset. Tables with the KEYS and ARGV of each lock would cost the
-// server a fifth more.
+// body of a function, which reads its KEYS and ARGV at an offset. Copying them for each lock would cost the server a fifth more.
 func (s *Script) forMany(keys int) *Script {
 	var includes, body strings.Builder
 	for line := range strings.Lines(s.written) {

@@ -24,7 +24,7 @@ var (
 // Counting is the part of a kind that counts something instead of being held. Such a kind has no owners, so nothing is renewed and nothing
 // expires. The actors use the operations without knowing their names.
 type Counting struct {
-	Give  *CountOp                                              // gives back what a Take has taken for a caller that has left; nil: there is no Take
+	Give  *CountOp                                              // gives back what a Take has taken for a caller that has left; nil without a Take
 	Check func(s *Site, raw string, newID func() string) []Call // runs every script at least once, for Runtime.Check; leaves nothing behind
 }
 
@@ -44,9 +44,9 @@ type CountOp struct {
 	Word    string // the operation in words, for error texts
 	Way     Way
 	Changes bool     // the operation changes something, and its result is kept for retries
-	Undo    *CountOp // undoes the operation when its caller has left; nil: it is not undone
+	Undo    *CountOp // undoes the operation when its caller has left, or nil if it is not undone
 	Ends    bool     // the operation ends grants that are held, unless its result is 0
-	Grants  []string // the grants that the operation ends; nil: all
+	Grants  []string // the grants that the operation ends, or nil if it ends all
 	Call    func(s *Site, raw string, t CountTerms) Call
 }
 
@@ -58,7 +58,7 @@ type CountTerms struct {
 	Request  string        // id; a retry has the same
 	Numbers  []int64       // the number, if the operation has one; for a Take one number per waiter, negative for a try
 	Keep     time.Duration // how long the result is kept
-	Reserve  time.Duration // of a Take: length of the reservation if the first waiter cannot be served; negative: end the reservation
+	Reserve  time.Duration // of a Take: length of the reservation if the first waiter cannot be served; a negative one ends the reservation
 	Rest     time.Duration // of a Take: how long nobody may reserve after the reservation has ended
 	Answered []string      // requests whose results Redis need not keep any longer
 }

@@ -8,7 +8,7 @@
 -- ARGV[2] not_after server time in ms, after which the attempt is refused
 -- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
--- ARGV[5] message   to be published; empty: none
+-- ARGV[5] message   to be published, or empty if there is none
 --
 -- Returns {request, 1} (deleted) | {request, 0} (there was nothing) | error LATE ms | error FOREIGN text
 local counter, channel, attempt = KEYS[1], KEYS[2], KEYS[3]

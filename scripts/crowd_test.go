@@ -48,7 +48,7 @@ func process(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-00000000000
 func (c crowd) refuse(mark string, processes ...int) (last scripts.Acquired) {
 	c.Helper()
 	for _, n := range processes {
-		last = c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Channel: mark + c.channel})
+		last = c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Report: mark + c.channel})
 		require.False(c, last.Granted)
 	}
 	return last
@@ -58,7 +58,7 @@ func (c crowd) refuse(mark string, processes ...int) (last scripts.Acquired) {
 func (c crowd) turn(n int) {
 	c.Helper()
 	require.NoError(c, c.Del(c.Context(), c.name).Err())
-	require.True(c, c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Channel: scripts.HasTicket + c.channel}).Granted)
+	require.True(c, c.take(c.kind, scripts.Terms{Grant: process(n), Lease: time.Minute, Report: scripts.HasTicket + c.channel}).Granted)
 }
 
 func upTo(n int) (all []int) {
@@ -104,8 +104,8 @@ func TestCrowd_Places(t *testing.T) {
 	})
 }
 
-// A row far back has to be called. It is called when sixteen processes are ahead of it. If a process is refused when its row is the next, it does not
-// wait for the call.
+// A row far back waits for a call, which comes when only sixteen processes are ahead of it. A process that is refused when its row is the next to be
+// called does not wait for the call.
 func TestCrowd_CallsRows(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
@@ -126,8 +126,8 @@ func TestCrowd_CallsRows(t *testing.T) {
 	})
 }
 
-// A process that gets the lock early marks the first sixteen ahead of it. A ticket with four marks is removed, unless its process tries in between. So
-// one process that is lucky, however far back, removes nobody.
+// A process that gets the lock early marks the first sixteen tickets ahead of it. The fourth mark removes a ticket, unless its process tries
+// before. So a single lucky process, however far back, removes nobody.
 func TestCrowd_RemovesTheDead(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
@@ -154,7 +154,7 @@ func TestCrowd_RemovesTheDead(t *testing.T) {
 func TestCrowd_Yields(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		yield := func() scripts.Acquired {
-			return c.take(c.kind, scripts.Terms{Grant: process(1), Lease: time.Minute, Channel: scripts.Yields + c.channel})
+			return c.take(c.kind, scripts.Terms{Grant: process(1), Lease: time.Minute, Report: scripts.Yields + c.channel})
 		}
 		assert.True(c, yield().Granted, "nobody waits")
 		c.turn(0)
@@ -211,7 +211,7 @@ func TestCrowd_Foreign(t *testing.T) {
 	})
 }
 
-// Scores that no ticket has do not keep a script from its end.
+// A script also ends if the set holds scores that no ticket can have.
 func TestCrowd_ForeignScores(t *testing.T) {
 	for _, score := range []float64{math.Inf(1), math.Inf(-1), 1e300, -1e300} {
 		t.Run(fmt.Sprint(score), func(t *testing.T) {

@@ -1,5 +1,5 @@
 -- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again
--- and counts once, or finds its place kept. A lost place is replaced by one at the end.
+-- and counts once, or keeps its place in the queue. If that place was lost, it joins at the end.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}
@@ -11,12 +11,12 @@
 -- ARGV[4] place       try (do not queue) | new | kept (it should be in the queue)
 -- ARGV[5] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
 -- ARGV[6] runtime     UUID of this runtime
--- ARGV[7] stay        ms for which this runtime is known to live from now on; noted when a grant joins the queue, and when less
---                     than 31/32 of the noted time are left
+-- ARGV[7] stay        ms from now for which this runtime is known to live; noted when a grant joins the queue, and when the last
+--                     note is more than stay/32 old
 --
 -- Returns grant (granted) | {ttl, holder or '', queued, next} (busy): queued is 0 if the grant is not in the queue, 1 if it has kept
--- its place, else the server time in microseconds at which this call has put it into the queue; next is the first in the queue if it
--- is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms | error FOREIGN text
+-- its place, else the server time in microseconds at which this call has put it into the queue; next is the head of the queue if that
+-- is this grant, or another grant of this runtime and the lock is free, else '' | error LATE ms | error FOREIGN text
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])

@@ -107,8 +107,8 @@ func TestFairAcquire_DropsTheDead(t *testing.T) {
 	})
 }
 
-// The list and the scores have the same members. If one of the two keys is deleted or evicted, the other one means nothing: no waiter may wait
-// behind a place that will never be used, or without a place of its own. The waiters queue again.
+// If one of the queue's two keys, the list and the scores, is deleted or evicted, the waiters queue again. Otherwise a waiter might wait behind a
+// place that will never be used, or without a place of its own.
 func TestFairAcquire_HalfOfTheQueueIsLost(t *testing.T) {
 	on(t, func(b bed) {
 		list := "redisson_lock_queue:{" + b.name + "}"
@@ -297,7 +297,7 @@ func TestFairRelease_MovesALongQueueUp(t *testing.T) {
 	})
 }
 
-// Many waiters that leave in a bundle leave the same queue behind as if each had left on its own.
+// If many waiters leave the queue in one bundle, the queue is afterwards the same as if each had left on its own.
 func TestFairRelease_ManyLeaveAtOnce(t *testing.T) {
 	on(t, func(b bed) {
 		var beds []bed
@@ -312,7 +312,7 @@ func TestFairRelease_ManyLeaveAtOnce(t *testing.T) {
 		give := func(b bed, i int, heir string) scripts.Call {
 			return scripts.FairLock.Release(site, b.name, scripts.Terms{Grant: fmt.Sprint(us, ":", i), Heir: heir, HeirLease: time.Minute})
 		}
-		// the first of the queue, some side by side, the last, the holder in between, one twice, and one that is not in the queue
+		// These leave: the first of the queue, some side by side, the last, the holder in between, one twice, and one that is not in the queue.
 		leaving := []int{1, 7, 6, 8, 39, 30, 9, 0, 20, 19, 20, 77, 2}
 		var bundle []*scripts.Call
 		for _, i := range leaving {

@@ -41,20 +41,20 @@ var FencedLock = &Kind{
 
 func acquireFenced(s *Site, raw string, t Terms) Call {
 	c := newCallIn(t.Room, s.of(fencedAcquire), 2, 6, 2)
-	c.Command = append(c.Command, raw, TokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, t.Channel, s.Tokens)
-	return c.withFloor()
+	c.Command = append(c.Command, raw, TokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, t.Report, s.Tokens)
+	return c.withMinToken()
 }
 
 func passFenced(s *Site, raw string, t Terms) Call {
 	c := newCall(fencedPass, 3, 8, 3)
 	c.Command = append(c.Command, raw, TokenKey(raw), LockChannel(raw),
 		t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Publish, t.idlers(), s.Tokens)
-	return c.withFloor()
+	return c.withMinToken()
 }
 
-// withFloor appends the script argument "floor", whose value SetFloor sets.
-func (c Call) withFloor() Call {
-	c.floor = len(c.Command)
+// withMinToken appends the script argument "min_token", whose value SetMinToken sets.
+func (c Call) withMinToken() Call {
+	c.minToken = len(c.Command)
 	c.Command = append(c.Command, 0)
 	return c
 }

@@ -6,15 +6,15 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      the lock's channel, after a + if the runtime has a ticket (lib/crowd.lua), or a - if it has just had the lock: a
---                     busy reply then has five parts; if it is empty, two
+-- ARGV[4] report      '' for a busy reply of two parts; for five parts, the lock's channel, after a + if the runtime has a ticket
+--                     (lib/crowd.lua), or a - if it has just had the lock
 -- ARGV[5] tokens      largest number of tokens to take
--- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
+-- ARGV[6] min_token   lower bound of the tokens, server time in us; if 0, only this server's clock counts
 --
 -- Returns {grant, first, last} (granted) | {ttl in ms, -1 without one, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket far back or 0} (busy) | error LATE ms | error FOREIGN text
 local lock, counter = KEYS[1], KEYS[2]
-local grant, lease, not_after, report, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local grant, lease, not_after, report, tokens, min_token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- @include lib/in_time.lua
 -- @include lib/begin_lease.lua
 -- @include lib/owner.lua
@@ -36,7 +36,7 @@ if ttl ~= -2 then
     return {ttl, holder, join_crowd(report, grant)} -- three results
   end
 end
-local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
+local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(min_token))
 if foreign then return foreign end
 if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('hset', lock, grant, 1)

@@ -1,5 +1,5 @@
--- fenced_pass: pass the lock from one grant to the next of the same process, with a fresh lease and new tokens; at the end of a
--- turn only if no other process waits. A retry finds the new grant in place and restarts its lease.
+-- fenced_pass: pass the lock from one grant to the next of the same process, with a fresh lease and new tokens. If the turn ends
+-- and another process waits, free the lock instead. A retry finds the new grant in place and restarts its lease.
 --
 -- KEYS[1] lock      hash    {name}
 -- KEYS[2] counter   string  redisson_lock_token:{name}
@@ -11,13 +11,13 @@
 -- ARGV[5] publish   PUBLISH or SPUBLISH
 -- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that do not want the lock: this process and mere listeners
 -- ARGV[7] tokens    largest number of tokens to take
--- ARGV[8] floor     lower bound of the tokens, server time in us; 0: only this server's clock counts
+-- ARGV[8] min_token lower bound of the tokens, server time in us; if 0, only this server's clock counts
 --
 -- Returns {grant, first, last} (passed) | number of subscribers that were notified (the lock is free for them) |
 -- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text
 local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
 local from, grant, lease, not_after, publish, idlers = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local tokens, floor = ARGV[7], ARGV[8]
+local tokens, min_token = ARGV[7], ARGV[8]
 -- @include lib/in_time.lua
 -- @include lib/end_turn.lua
 -- @include lib/tokens.lua
@@ -30,7 +30,7 @@ if not passed then
   local told = end_turn(lock, from, channel, publish, idlers)
   if told then return told end
 end
-local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
+local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(min_token))
 if foreign then return foreign end
 if not passed then
   redis.call('hset', lock, grant, 1)

@@ -53,23 +53,23 @@ type Kind struct {
 	Lingers bool
 	// Tokens: every holder has a fencing token.
 	Tokens bool
-	// ID makes the owner field of a grant from its runtimeUUID:number; nil: the two are equal.
+	// ID makes the owner field of a grant from its runtimeUUID:number. It is nil if the two are equal.
 	ID func(plain string) string
 
 	// PassEndsTurn: a pass may end a turn, and then releases the lock if another process waits for it.
 	PassEndsTurn bool
 
-	// Counting: nothing is held, something is counted. Apart from it, such a kind has only a name, a family, NotSet and a channel.
+	// Counting is set for a kind that counts something instead of being held. Besides, such a kind has only a name, a family, NotSet and a channel.
 	Counting *Counting
 
-	NotSet string // error text while the number has not been set; "": the kind has no number to set
+	NotSet string // error text while the kind's number has not been set, or "" if the kind has none
 
-	Channel func(raw, grant string) string // the channel on which a contender for this grant is notified of releases; nil: there is none
-	// Others is an additional channel, on which the first waiter in Redis' queue is notified of releases of other kinds of lock. Set only if the kind
-	// is Queued: for the others, Channel has these messages as well.
+	Channel func(raw, grant string) string // the channel on which a contender for this grant is notified of releases, or nil if there is none
+	// Others is an additional channel, on which the first waiter in Redis' queue is notified of releases of other kinds of lock. It is set only
+	// for Queued kinds. For other kinds, these messages are also published on Channel.
 	Others func(raw string) string
 
-	Keeps func(raw string) string // the key that outlives the lock; nil: there is none
+	Keeps func(raw string) string // the key that outlives the lock, or nil if there is none
 
 	Acquire      func(s *Site, raw string, t Terms) Call
 	Release      func(s *Site, raw string, t Terms) Call
@@ -107,7 +107,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 	}
 	first, second, third := k.GrantID(newID()), k.GrantID(newID()), k.GrantID(newID())
 	terms := func(grant string) Terms {
-		return Terms{Grant: grant, Lease: checkLease, Channel: LockChannel(raw)}
+		return Terms{Grant: grant, Lease: checkLease, Report: LockChannel(raw)}
 	}
 	calls := []Call{
 		k.Acquire(s, raw, terms(first)),
@@ -152,20 +152,20 @@ func (s *Site) of(script *Script) *Script {
 
 // Terms are the parameters of a call.
 type Terms struct {
-	Grant     string        // owner field of the grant that the call is about
-	From      string        // of a pass: the grant that ends
-	TurnEnds  bool          // of a pass: the turn ends, so other processes go first
-	Idlers    int           // of a pass that ends a turn: number of subscribers that do not want the lock
-	Lease     time.Duration // of acquire and pass
-	Alone     string        // of an acquire: the grant with which the same owner already holds the write lock
-	Channel   string        // of an acquire of a plain or fenced lock: count the subscribers of this channel, and find the place in its crowd
-	Try       bool          // of an acquire: do not wait in Redis' queue
-	Standing  bool          // of an acquire: the grant should already be in the queue
-	Heir      string        // of a release: this runtime's first waiter, which gets the lock at once if it is next
-	HeirLease time.Duration // the heir's lease
-	Keep      time.Duration // of a release: how long the lock stays taken after it
-	Room      *Room         // memory for the command; nil: it is allocated
-	Arguments *Arguments    // the lock's arguments from earlier calls; nil: they are not kept
+	Grant      string        // owner field of the grant that the call is about
+	From       string        // of a pass: the grant that ends
+	TurnEnds   bool          // of a pass: the turn ends, so other processes go first
+	Idlers     int           // of a pass that ends a turn: number of subscribers that do not want the lock
+	Lease      time.Duration // of acquire and pass
+	WriteGrant string        // of an acquire: the grant with which the same owner already holds the write lock
+	Report     string        // of an acquire of a plain or fenced lock: count the subscribers of this channel, and find the place in its crowd
+	Try        bool          // of an acquire: do not wait in Redis' queue
+	Standing   bool          // of an acquire: the grant should already be in the queue
+	Heir       string        // of a release: this runtime's first waiter, which gets the lock at once if it is next
+	HeirLease  time.Duration // the heir's lease
+	Keep       time.Duration // of a release: how long the lock stays taken after it
+	Room       *Room         // memory for the command; if nil, it is allocated
+	Arguments  *Arguments    // the lock's arguments from earlier calls, or nil if they are not kept
 }
 
 var kinds = map[protocol.Kind]*Kind{}

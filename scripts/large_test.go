@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// By default, Lua formats a number of more than 14 digits as 1.2345678901234e+14. Counts may have 15 digits, tokens have 16.
+// By default, Lua formats a number of more than 14 digits as 1.2345678901234e+14. Counts may have up to 15 digits, and tokens up to 16.
 func TestCounts_LargeOnesAreExact(t *testing.T) {
 	const large = 123_456_789_012_345
 	on(t, func(b bed) {

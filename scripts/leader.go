@@ -28,9 +28,9 @@ type Leader struct {
 }
 
 // AnnounceLeader returns a call that writes the leader, for Redis to keep for this time. Its reply is 0 if a newer leader has been written.
-func AnnounceLeader(raw string, l Leader, keep time.Duration) Call {
-	c := newCall(leaderAnnounce, 2, 5, -1)
-	c.Command = append(c.Command, LeaderKey(raw), LeaderKey(raw), l.Token, l.Grant, l.Runtime, l.Value, keep.Milliseconds())
+func AnnounceLeader(s *Site, raw string, l Leader, keep time.Duration) Call {
+	c := newCall(leaderAnnounce, 2, 6, -1)
+	c.Command = append(c.Command, LeaderKey(raw), LeaderKey(raw), l.Token, l.Grant, l.Runtime, l.Value, keep.Milliseconds(), s.Publish)
 	return c
 }
 

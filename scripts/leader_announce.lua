@@ -7,10 +7,11 @@
 -- ARGV[3] runtime UUID
 -- ARGV[4] value   text that the leader publishes about itself
 -- ARGV[5] keep    ms for which the hash is kept
+-- ARGV[6] publish PUBLISH or SPUBLISH
 --
 -- Returns 1 (written) | 0 (a newer leader has written)
 local leader, channel = KEYS[1], KEYS[2]
-local token, grant, runtime, value, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token, grant, runtime, value, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
 local written = redis.call('hget', leader, 'token') or '0'
 if tonumber(written) > tonumber(token) then return 0 end
@@ -18,7 +19,7 @@ if written ~= token then
   local t = redis.call('time')
   local since = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
   redis.call('hset', leader, 'token', token, 'grant', grant, 'runtime', runtime, 'value', value, 'since', since)
-  redis.call('publish', channel, token)
+  redis.call(publish, channel, token)
 end
 redis.call('pexpire', leader, keep)
 return 1

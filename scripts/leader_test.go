@@ -13,7 +13,7 @@ import (
 
 func (b bed) announce(l scripts.Leader) any {
 	b.Helper()
-	reply, err := b.run(scripts.AnnounceLeader(b.name, l, time.Minute))
+	reply, err := b.run(scripts.AnnounceLeader(site, b.name, l, time.Minute))
 	require.NoError(b, err)
 	return reply
 }
@@ -81,7 +81,7 @@ func TestLeader_StaleOneDoesNotOverwrite(t *testing.T) {
 func TestLeader_ForeignKey(t *testing.T) {
 	on(t, func(b bed) {
 		require.NoError(b, b.Set(b.Context(), scripts.LeaderKey(b.name), "x", 0).Err())
-		for _, call := range []scripts.Call{scripts.ReadLeader(b.name), scripts.AnnounceLeader(b.name, scripts.Leader{Token: 1}, time.Minute)} {
+		for _, call := range []scripts.Call{scripts.ReadLeader(b.name), scripts.AnnounceLeader(site, b.name, scripts.Leader{Token: 1}, time.Minute)} {
 			_, err := b.run(call)
 			assert.ErrorIs(b, scripts.Explain(err), protocol.ErrForeignKey)
 		}

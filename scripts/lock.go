@@ -57,8 +57,8 @@ var Lock = &Kind{
 	ForceRelease: forceReleaseLock,
 }
 
-// Arguments are the key and the channel of an exclusive lock, as arguments of a command. To make a string an argument costs an allocation, so
-// the actor of a lock keeps them. The first call fills in the zero value.
+// Arguments are the key and the channel of an exclusive lock, as arguments of a command. To convert a string to an argument costs an allocation,
+// so the actor of a lock keeps its Arguments. The first call fills in the zero value.
 type Arguments struct{ key, channel any }
 
 // of returns the arguments of a lock. If a is nil, they are not kept.
@@ -75,7 +75,7 @@ func (a *Arguments) of(raw string) (key, channel any) {
 func acquireLock(s *Site, raw string, t Terms) Call {
 	c := newCallIn(t.Room, s.of(lockAcquire), 1, 4, 2)
 	key, _ := t.Arguments.of(raw)
-	c.Command = append(c.Command, key, t.Grant, t.Lease.Milliseconds(), nil, t.Channel)
+	c.Command = append(c.Command, key, t.Grant, t.Lease.Milliseconds(), nil, t.Report)
 	return c
 }
 
@@ -108,7 +108,7 @@ func Nobody(grant string) string {
 	return runtime + ":-" + number
 }
 
-// idlers returns the value of the script's argument of that name, for a pass; -1: the turn continues.
+// idlers returns the value of the script's argument of that name, for a pass, or -1 if the turn continues.
 func (t *Terms) idlers() int {
 	if !t.TurnEnds {
 		return -1
@@ -155,20 +155,20 @@ func forceReleaseLock(s *Site, raw string) Call {
 // Acquired is the reply of an acquire.
 type Acquired struct {
 	Granted     bool
-	TTL         time.Duration // until the lock or the next permit expires; negative: never
-	Holder      string        // one of the holders, if the call asked for one
-	Subscribers int           // number of subscribers of the lock's channel, if the call asked for it; 0: unknown
-	Place       int           // the place of this process in the crowd, from 1; 0: there is no crowd
-	Ticket      int64         // its ticket, if its row has yet to be called; 0: the row is in front
+	TTL         time.Duration // until the lock or the next permit expires; negative if it never does
+	Holder      string        // one of the holders of a busy lock, or empty if the reply names none
+	Subscribers int           // number of subscribers of the lock's channel, if the call asked for it, or 0 if unknown
+	Place       int           // the place of this process in the crowd, from 1, or 0 if there is no crowd
+	Ticket      int64         // its ticket, or 0 if the process need not wait for the call of its row
 	NotSet      bool          // nothing is available because nothing was set: see Kind.NotSet
 	Strange     bool          // the key holds a string, the lock of another library
 
 	Tokens Tokens
 	Left   int64  // number of further grants that are possible, if grants are counted
 	Queued bool   // the grant is now in Redis' queue
-	Joined int64  // the server time, in microseconds, at which the call has put it at the end of the queue; 0: it was there already
+	Joined int64  // the server time, in microseconds, at which the call has put it at the end of the queue, or 0 if the call did not
 	First  bool   // the grant is at the head of the queue
-	Next   string // another waiter of this runtime at the head of the queue, which may take the free lock; empty: none
+	Next   string // another waiter of this runtime at the head of the queue, which may take the free lock, or empty if there is none
 }
 
 // Replies that grant something name the grant. So if a connection ever gets out of step, the reply to another call grants nothing.
@@ -260,7 +260,7 @@ func readBusy(list []any) (a Acquired, ok bool) {
 // Released is the reply of a release.
 type Released struct {
 	Held      bool   // the grant held the lock
-	Receivers int    // subscribers that were notified; negative: none, because others still hold the lock
+	Receivers int    // subscribers that were notified; negative if none was, because others still hold the lock
 	Heir      string // the grant that now has the lock, if it was named as heir and was next
 }
 
@@ -311,7 +311,7 @@ func ReadFreed(reply any) (grants []string, err error) {
 type Passed struct {
 	Held      bool // the grant to which the lock was passed holds it
 	Tokens    Tokens
-	Receivers int // at the end of a turn, subscribers that were notified because the lock is free; 0: the lock is not free
+	Receivers int // at the end of a turn, subscribers that were notified because the lock is free, or 0 if the lock is not free
 }
 
 // ReadPassed reads the reply of a pass to this grant.

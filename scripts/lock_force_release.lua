@@ -1,5 +1,5 @@
--- lock_force_release: free the lock, whoever holds it, and wake the waiters. Not repeatable: a retry could hit the next holder. So
--- a delayed duplicate is refused, and an unknown outcome is reported as such.
+-- lock_force_release: free the lock, whoever holds it, and wake the waiters. It must not be retried, because a retry could end the lease of the
+-- next holder. So a delayed duplicate is refused, and an unknown outcome is reported as such.
 --
 -- KEYS[1] lock      hash     {name}
 -- KEYS[2] channel   channel  redisson_lock__channel:{name}

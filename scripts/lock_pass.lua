@@ -1,5 +1,5 @@
--- lock_pass: pass the lock from one grant to the next of the same process, with a fresh lease; at the end of a turn only if no
--- other process waits. A retry finds the new grant in place and restarts its lease.
+-- lock_pass: pass the lock from one grant to the next of the same process, with a fresh lease. If the turn ends and another process
+-- waits, free the lock instead. A retry finds the new grant in place and restarts its lease.
 --
 -- KEYS[1] lock      hash    {name}
 -- KEYS[2] channel   channel redisson_lock__channel:{name}

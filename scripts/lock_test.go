@@ -101,7 +101,7 @@ func (b bed) nearTTL(want time.Duration) {
 // counting asks for a lock, and for the number of subscribers of its channel.
 func (b bed) counting(kind *scripts.Kind, grant string) scripts.Acquired {
 	b.Helper()
-	return b.take(kind, scripts.Terms{Grant: grant, Lease: time.Minute, Channel: scripts.LockChannel(b.name)})
+	return b.take(kind, scripts.Terms{Grant: grant, Lease: time.Minute, Report: scripts.LockChannel(b.name)})
 }
 
 // If the caller names a channel, the reply to a refused acquire contains the number of its subscribers.
@@ -218,7 +218,7 @@ func TestLockRelease(t *testing.T) {
 }
 
 // A release with Keep gives the lock a new TTL and wakes its waiters. A retry changes nothing. Until the TTL ends, no grant gets the lock, but
-// it can still be released.
+// the lock can still be released.
 func TestRelease_KeepsTheLock(t *testing.T) {
 	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock, scripts.FairLock, scripts.WriteLock} {
 		t.Run(string(kind.Name), func(t *testing.T) {

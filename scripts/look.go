@@ -53,7 +53,7 @@ const foreverScore = 9e14
 // HeldPermit is one permit that is held.
 type HeldPermit struct {
 	ID   string        // as in Lease.ID
-	Left time.Duration // remaining lease; negative: the permit never expires
+	Left time.Duration // remaining lease; negative if the permit never expires
 }
 
 // ReadPermit reads a member of PermitsKey and its score. now is the server's time. held is false if the permit's lease and its grace have
@@ -94,8 +94,8 @@ func IsSideKey(key string) bool {
 // ChannelPattern is a pattern that matches the channels of all locks.
 const ChannelPattern = "redisson_*"
 
-// RawNames returns the names, after Options.NameMapper, of the locks that may use this channel; none if it is not the channel of a lock.
-// These are two names if the channel has a name in braces, because "x" and "{x}" share their channels, except those of latches.
+// RawNames returns the names, after Options.NameMapper, of the locks that may use this channel. There are none if it is not the channel of a lock.
+// There are two if the channel has a name in braces, because "x" and "{x}" share their channels, except those of latches.
 func RawNames(channel string) []string {
 	if name, ok := strings.CutPrefix(channel, "redisson_countdownlatch__channel__"); ok {
 		if inner, ok := unbraced(name); ok {

@@ -17,7 +17,7 @@ import (
 
 func (b bed) out() string { return "{" + b.name + "}:timeout" }
 
-// expiry returns the time until a permit expires; 0: the permit is not held.
+// expiry returns the time until a permit expires, or 0 if the permit is not held.
 func (b bed) expiry(id string) time.Duration {
 	b.Helper()
 	raw, err := hex.DecodeString(id)

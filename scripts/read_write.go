@@ -71,7 +71,7 @@ var WriteLock = &Kind{
 
 func acquireRead(s *Site, raw string, t Terms) Call {
 	c := newCall(s.of(readAcquire), 2, 4, 2)
-	c.Command = append(c.Command, raw, readTimeoutKey(raw, t.Grant), t.Grant, t.Lease.Milliseconds(), nil, t.Alone)
+	c.Command = append(c.Command, raw, readTimeoutKey(raw, t.Grant), t.Grant, t.Lease.Milliseconds(), nil, t.WriteGrant)
 	return c
 }
 

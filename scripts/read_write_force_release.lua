@@ -1,5 +1,5 @@
--- read_write_force_release: free a lock that is held in this mode, whoever holds it, and wake the waiters. Not repeatable: a retry
--- could hit the next holder. So a delayed duplicate is refused, and an unknown outcome is reported as such.
+-- read_write_force_release: free a lock that is held in the wanted mode, whoever holds it, and wake the waiters. It must not be
+-- retried, because a retry could end the lease of the next holder. So a delayed duplicate is refused, and an unknown outcome is reported as such.
 --
 -- KEYS[1] lock      hash     {name}, with mode
 -- KEYS[2] channel   channel  redisson_rwlock:{name}

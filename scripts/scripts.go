@@ -20,8 +20,8 @@ type Script struct {
 	sha    any    // SHA as an interface value, so that calls need not allocate it
 
 	written   string  // the source without its includes
-	Many      *Script // does the same for many locks with one call; nil: none
-	Migrating *Script // the script for Options.Migrating; nil: none
+	Many      *Script // does the same for many locks with one call, or nil if there is none
+	Migrating *Script // the script for Options.Migrating, or nil if there is none
 }
 
 //go:embed lib/*.lua
@@ -59,11 +59,11 @@ type Call struct {
 	Script *Script
 	// Command is EVALSHA, the SHA, the number of keys, the keys, the arguments.
 	Command []any
-	// notAfter is the position in Command of the server time after which the script refuses to run; 0: none.
+	// notAfter is the position in Command of the server time after which the script refuses to run, or 0 if there is none.
 	notAfter int
-	// floor is the position in Command of the server time that is a lower bound of fencing tokens; 0: none.
-	floor int
-	// Limit is an upper bound for SetNotAfter, server time in ms; 0: none.
+	// minToken is the position in Command of the server time that is a lower bound of fencing tokens, or 0 if there is none.
+	minToken int
+	// Limit is an upper bound for SetNotAfter (server time in ms), or 0 if there is none.
 	Limit int64
 }
 
@@ -73,8 +73,8 @@ type Room [12]any
 // firstKey is the position of the first key in a command.
 const firstKey = 3
 
-// newCall prepares a command for the given numbers of keys and arguments. notAfter is the position of not_after among the arguments, from 0;
-// -1: the script has no such argument.
+// newCall prepares a command for the given numbers of keys and arguments. notAfter is the position of not_after among the arguments, from 0,
+// or -1 if the script has no such argument.
 func newCall(s *Script, keys, args, notAfter int) Call {
 	return newCallIn(nil, s, keys, args, notAfter)
 }
@@ -105,11 +105,11 @@ func (c Call) SetNotAfter(ms int64) {
 	c.Command[c.notAfter] = ms
 }
 
-// TakesTokens reports whether the script issues fencing tokens, so that SetFloor must be called before sending.
-func (c Call) TakesTokens() bool { return c.floor > 0 }
+// TakesTokens reports whether the script issues fencing tokens, so that SetMinToken must be called before sending.
+func (c Call) TakesTokens() bool { return c.minToken > 0 }
 
-// SetFloor sets the lower bound of fencing tokens: server time in microseconds.
-func (c Call) SetFloor(us int64) { c.Command[c.floor] = us }
+// SetMinToken sets the lower bound of fencing tokens: server time in microseconds.
+func (c Call) SetMinToken(us int64) { c.Command[c.minToken] = us }
 
 // Sent returns a copy of the command, for callers that keep or change the command. A hook of the user's client may rename keys in place. If
 // a call is sent again, its keys must not be renamed twice.

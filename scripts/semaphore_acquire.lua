@@ -2,8 +2,8 @@
 -- takes no more permits, and returns what was taken.
 --
 -- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its
--- runtime. Until the waiter is served, or the reservation is ended or expires, no other runtime (that supports reservations) takes
--- any permits. After that, nobody may reserve the semaphore again for the time rest, unless the reservation has expired.
+-- runtime. Then no other runtime (that supports reservations) takes permits. The reservation ends when a waiter of the runtime is
+-- served, when the runtime ends it, or when it expires. Unless it has expired, nobody may reserve again for the time rest.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -15,9 +15,9 @@
 -- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] runtime   UUID
--- ARGV[6] reserve   length in ms of a reservation, if the first waiter cannot be served; 0: no change; -1: end our reservation
--- ARGV[7] rest      ms without reservations after ours has ended; 0: none, which also ends an earlier rest
--- ARGV[n] wanted    permits for each waiter, oldest first; negative: a try, which does not block those behind it
+-- ARGV[6] reserve   length in ms of a reservation for us if the first waiter cannot be served; 0 changes nothing; -1 ends our reservation
+-- ARGV[7] rest      ms without reservations after ours has ended; 0 also ends an earlier rest
+-- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
 -- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter, left is the
 -- number of available permits, '' if there is no semaphore, reserved is 1 if this runtime has a reservation.

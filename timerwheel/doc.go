@@ -18,9 +18,9 @@
 // # Time
 //
 // Instants are durations on a monotonic clock, [Wheel.Now]; a step of the wall clock has no
-// effect. Slots begin at multiples of Width. The driver counts in milliseconds and rounds up
-// twice, each time by less than 1 ms: for the beginning of a slot (by nothing if Width is in
-// whole milliseconds), and for its sleep:
+// effect. Slots begin at multiples of Width. The driver counts in milliseconds. It rounds up its
+// sleep, and the beginning of a slot unless Width is in whole milliseconds, each by less than
+// 1 ms:
 //
 //	deadline - Width  <  delivered  <  deadline + 2 ms + scheduling
 //

@@ -63,8 +63,7 @@ func (d *delayQueue) poll() {
 	d.queue.Poll(d.exit, func() int64 { return int64(d.clock() / time.Millisecond) })
 }
 
-// run wakes the wheel. It has its own goroutine, because the wheel and its consumer may
-// meanwhile call after, which needs poll.
+// run wakes the wheel. run has its own goroutine: a wake-up may call after, which needs poll to keep running.
 func (d *delayQueue) run() {
 	for {
 		select {

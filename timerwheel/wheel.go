@@ -53,9 +53,8 @@ type Wheel[T any] struct {
 	moved []int64 // slots that need a wake-up, because drain placed timers in them
 }
 
-// Limits for the emptied slices that the wheel keeps. In the steady state a slot is started for
-// each one that is delivered, so a few slices are enough. The limits bound the memory that an
-// idle wheel keeps: 8 * 512 KiB.
+// Limits for the emptied slices that the wheel keeps. In the steady state one slot begins for each slot that is
+// delivered, so a few slices are enough. The limits bound the memory that an idle wheel keeps: 8 * 512 KiB.
 const (
 	maxSpares   = 8
 	maxSpareCap = 1 << 16
@@ -234,8 +233,8 @@ func (w *Wheel[T]) see(now time.Duration) {
 // on.
 //
 // The clock is read only if the slot seems out of reach, because reading it costs more than the
-// rest of Add. If w.tick lags behind, the window is merely older: if a slot in it has begun by
-// now, its wake-up comes at once, and no slot in it is mistaken for that of another turn.
+// rest of Add. If w.tick lags behind, the turn begins in the past. That does no harm: a slot that
+// has begun is woken at once, and a turn contains each index of the ring only once.
 func (w *Wheel[T]) reach(tick int64) int64 {
 	if tick-w.tick > w.mask {
 		w.see(w.now())

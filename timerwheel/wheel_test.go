@@ -287,7 +287,7 @@ func TestWheel_WakesOncePerSlotNotPerTimer(t *testing.T) {
 
 func TestWheel_ClockThatGoesBackDoesNotMakeItSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// The driver's queue sees that a slot has begun; the next reading of the clock shows the slot 50 ms ahead.
+		// Only Poll, of the driver's queue, reads the true time. To the others, which are 50 ms behind, the slot is still ahead.
 		var reads atomic.Int64
 		start := time.Now()
 		now := func() time.Duration {
@@ -323,7 +323,7 @@ func TestWheel_TakesReadingsOfTheClockInAnyOrder(t *testing.T) {
 	w.Add(&ts[1], time.Hour) // reads the clock; the timer is put in the slot of 130 ms
 	driver.Wake(90 * ms)     // a stale reading: the driver read the clock before this Add did
 	require.Equal(t, []*timer{&ts[0]}, got)
-	w.Add(&ts[2], 90*ms) // its slot is over; this timer must not wait in the slot of 130 ms, 4 slots later
+	w.Add(&ts[2], 90*ms) // the timer must not join the slot of 130 ms, which has the same index
 	require.Equal(t, []int64{13, 10}, driver.Awaited)
 }
 

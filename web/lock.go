@@ -18,7 +18,7 @@ const (
 	calmAfter  = 10 * time.Second       // how long a lock is listed as contended after its last waiter has gone
 )
 
-// lock is what is known about one lock. It does not change; the next look makes a new one.
+// lock is an immutable snapshot of what is known about one lock. Each look at the lock makes a new snapshot.
 type lock struct {
 	inspect.Entry
 	at          time.Time
@@ -29,14 +29,14 @@ type lock struct {
 	samples     []sample
 	text        string // the text, in lower case, in which a search looks for words
 	listed      bool   // a list has contained it, so its absence from a later list means that it is not in use; other locks are only read by name
-	err         string // why the last look at the lock failed; "": it did not
+	err         string // why the last look at the lock failed, or "" if it did not
 }
 
 // holding is one holder, followed from look to look.
 type holding struct {
 	inspect.Holder
 	spell
-	until time.Time     // when its lease expires; zero: never
+	until time.Time     // when its lease expires; zero if it never does
 	full  time.Duration // the length of the bar that shows the rest of the lease
 }
 

@@ -64,8 +64,8 @@ type snapshot struct {
 	cut       bool             // there are more locks than the list may have
 	processes []inspect.Process
 	announced time.Time // when the processes were last read
-	err       string    // error of the last look; "": it succeeded
-	failed    time.Time // when looks began to fail; zero: they do not fail
+	err       string    // error of the last look, or "" if it succeeded
+	failed    time.Time // when looks began to fail, or zero if they do not fail
 
 	next chan struct{} // closed when there is a newer snapshot
 
@@ -273,12 +273,12 @@ func (r *round) list(ctx context.Context, contended bool) error {
 	for name, lock := range r.locks {
 		switch {
 		case !lock.at.Before(began) || !lock.listed:
-		case contended && lock.Waiting > 0 && !cut: // it was contended
+		case contended && lock.Waiting > 0 && !cut: // its waiters have gone
 			r.locks[name] = lock.calmed(time.Now())
 		case contended || lock.Kind == "":
 		case cut: // it may be in the part that was not read
 			r.locks[name] = lock.unlisted()
-		case len(lock.Holders) > 0 || lock.Waiting == 0: // a free fair lock has a queue, but no key
+		case len(lock.Holders) > 0 || lock.Waiting == 0: // no longer in use; a free fair lock with waiters is not listed either: it has no key
 			r.note(inspect.Entry{Name: name}, true)
 		}
 	}

@@ -106,7 +106,7 @@ type row struct {
 
 // who is a holder, a waiter or a process.
 type who struct {
-	Name []piece // empty: not announced
+	Name []piece // empty if the process is not announced
 	ID   []piece
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -103,6 +104,32 @@ func TestStream_CutsOffWhoReadsNothing(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	assert.Empty(t, p.views, "nobody watches")
+}
+
+// A stream stays open while nothing changes. In HTTP/2 a write deadline that passes ends a stream, even if nothing is being written.
+func TestStream_LivesWhileNothingChanges(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	f.set(held("a", 0))
+	p := newPage(f.source(), Options{})
+	p.writeWithin, p.every = time.Second, 3*time.Second
+	site := httptest.NewUnstartedServer(p)
+	site.EnableHTTP2 = true
+	site.StartTLS()
+	defer site.Close()
+	answer, err := site.Client().Get(site.URL + "/events")
+	require.NoError(t, err)
+	defer func() { _ = answer.Body.Close() }()
+	require.Equal(t, 2, answer.ProtoMajor)
+	events := bufio.NewReader(answer.Body)
+	_, err = events.ReadString('\n')
+	require.NoError(t, err)
+	_, err = events.ReadString('\n')
+	require.NoError(t, err)
+	f.set(held("b", 0)) // the next look, which shows this, is later than the deadline
+	event, err := events.ReadString('\n')
+	require.NoError(t, err)
+	assert.Contains(t, event, `"order":["b"]`)
 }
 
 // heap returns the number of bytes in use on the heap.

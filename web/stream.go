@@ -105,8 +105,9 @@ func (p *page) send(w http.ResponseWriter, parts []update) bool {
 	}
 	to := http.NewResponseController(w)
 	_ = to.SetWriteDeadline(time.Now().Add(p.writeWithin)) // writers without deadlines work, too
-	if _, err = fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
+	if _, err = fmt.Fprintf(w, "data: %s\n\n", data); err != nil || to.Flush() != nil {
 		return false
 	}
-	return to.Flush() == nil
+	_ = to.SetWriteDeadline(time.Time{}) // a deadline that passes between two events would end a stream of HTTP/2
+	return true
 }

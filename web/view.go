@@ -47,7 +47,7 @@ func viewOf(r *http.Request) view {
 	return v
 }
 
-// valid reports whether a lock can have the name in the view.
+// valid reports whether Name is a possible name of a lock. Only the view of a lock needs one.
 func (v view) valid() bool {
 	return v.Page != "lock" || v.Name != "" && len(v.Name) <= protocol.MaxName
 }

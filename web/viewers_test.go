@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-var viewersFor = flag.Duration("web.viewers", 0, "how long 50 viewers watch 10 000 locks in TestPage_ManyViewers; 0: not at all")
+var viewersFor = flag.Duration("web.viewers", 0, "how long 50 viewers watch 10 000 locks in TestPage_ManyViewers; 0 skips the test")
 
 // What 50 viewers of 10 000 locks cost.
 func TestPage_ManyViewers(t *testing.T) {

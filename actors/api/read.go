@@ -31,7 +31,7 @@ type API struct{ Config }
 // Asked is a request of a user's actor.
 type Asked struct {
 	*wait.Request
-	Wait time.Duration // the longest wait of an acquire; 0: no limit
+	Wait time.Duration // the longest wait of an acquire, or 0 for no limit
 	kind protocol.Kind
 	lock string
 }

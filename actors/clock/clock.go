@@ -11,9 +11,9 @@ import (
 // Never is an instant that never comes.
 const Never = time.Duration(math.MaxInt64)
 
-// Clock is the source of time for all decisions about locks. Instants count from the start of the runtime and never go back. Now includes
-// the time for which the machine was suspended, because Redis continues to expire keys meanwhile. Timers do not include it: code that must
-// notice a suspension soon has to call Now from time to time.
+// Clock is the source of time for all decisions about locks. Instants count from the start of the runtime and never go back. They are positive,
+// because 0 stands for an instant that is not known. Now includes the time for which the machine was suspended, because Redis continues to expire
+// keys meanwhile. Timers do not include it: code that must notice a suspension soon has to call Now from time to time.
 type Clock interface {
 	Now() time.Duration
 	// AfterFunc calls f once, d from now, on a goroutine of its own.
@@ -36,7 +36,7 @@ type System struct {
 func NewSystem() System { return startSystem(suspended) }
 
 func startSystem(suspended func() time.Duration) System {
-	return System{start: time.Now(), sleep: newSleepGauge(suspended)}
+	return System{start: time.Now().Add(-1), sleep: newSleepGauge(suspended)} // a nanosecond earlier, so that Now is never 0
 }
 
 // Now is the time since the start.
@@ -67,7 +67,7 @@ func After(c Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
 // the devices take longer than askEvery, and the monotonic clock runs meanwhile. So the first call of Now after a suspension asks.
 type sleepGauge struct {
 	// fixed at construction
-	suspended func() time.Duration // time suspended since a fixed instant, perhaps too low; nil: unknown on this system
+	suspended func() time.Duration // time suspended since a fixed instant, perhaps too low, or nil if unknown on this system
 	base      time.Duration
 
 	slept atomic.Int64

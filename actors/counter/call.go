@@ -19,8 +19,8 @@ type countDone struct {
 	expired bool // the call was refused, because Redis may have forgotten the result of an earlier copy
 }
 
-// news is the message to the holders of permits after an operation that may have ended some of the permits; nil: there is nothing to tell.
-func (m *countDone) news() any {
+// notice is the message to the holders of permits after an operation that may have ended some of the permits, or nil if it ended none.
+func (m *countDone) notice() any {
 	op := m.call.op
 	switch known := m.class == scripts.Done; {
 	case !op.Ends, !known && m.class != scripts.Unknown, known && m.counted.Number == 0:
@@ -38,7 +38,7 @@ type countCall struct {
 	raw    string // the counter's key
 	terms  scripts.CountTerms
 	copies *copies // of the same request
-	task   *task   // nil: the call is for the waiters
+	task   *task   // nil if the call is for the waiters
 
 	rpc.Call // the call in flight: the step sets its timing, the shell the rest
 
@@ -48,12 +48,12 @@ type countCall struct {
 // copies is what is known about the calls of one request. Redis keeps the request's result for repeated calls, so several calls have the
 // effect of one.
 type copies struct {
-	request        string        // id; "": there is none
+	request        string        // id, or "" if there is none
 	answered       []string      // ids of earlier requests whose results in Redis these calls delete
 	call           *countCall    // the call in flight
-	sent           time.Duration // when the first call was sent; 0: none was
+	sent           time.Duration // when the first call was sent, or 0 if none was
 	duplicateUntil time.Duration // a delayed duplicate of a call without a reply may run until this instant
-	limit          int64         // server time, ms, after which the first call's result may be gone; 0: not known yet. Set by the shell
+	limit          int64         // server time, ms, after which the first call's result may be gone; set by the shell, 0 until then
 }
 
 // recall withdraws the call if it has not been sent. It reports whether no call is in flight now.
@@ -64,7 +64,7 @@ func (c *copies) recall() bool {
 	return c.call == nil
 }
 
-// disregard drops the call, whatever its result will be.
+// disregard withdraws the call, or ignores its result if the call has been sent.
 func (c *copies) disregard() {
 	if !c.recall() {
 		c.duplicateUntil = max(c.duplicateUntil, c.call.Deadline)
@@ -94,9 +94,9 @@ func (c *countCall) ScriptCall(site *scripts.Site, at wait.ServerTime) scripts.C
 func (c *countCall) Carrier() *rpc.Call { return &c.Call }
 func (c *countCall) Recycle()           {}
 
-func (c *countCall) Answered(m *rpc.Result) (message, news any) {
+func (c *countCall) Answered(m *rpc.Result) (message, notice any) {
 	c.done = c.read(m)
-	return &c.done, c.done.news()
+	return &c.done, c.done.notice()
 }
 
 // read converts a raw result into a message for the step.

@@ -8,17 +8,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // A process that was stopped for a minute repeats a request. Redis has not kept the result of the first copy for that long. Even if the
-// estimate of the server's clock is corrected meanwhile, no copy may run any more, so none counts twice.
+// estimate of the server's clock is corrected meanwhile, no copy may run any more, because it would count twice.
 func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	t.Parallel()
 	const server, keep = 1_700_000_000_000 * time.Millisecond, 40 * time.Second
 	site := &scripts.Site{}
-	var start time.Duration // the server's time at this process's instant 0, as this process estimates it; 0: unknown
+	var start time.Duration // the server's time at this process's instant 0, as this process estimates it, or 0 if unknown
 	at := func(_ string, instant time.Duration) (int64, bool) {
 		return (start + instant).Milliseconds(), start > 0
 	}
@@ -40,4 +42,20 @@ func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	}
 	assert.False(t, refusal(limit-1).expired, "late for another reason: a repeat is in time")
 	assert.True(t, refusal(limit+1).expired)
+}
+
+// A call that is withdrawn is never executed, so the result that it should have deleted is left to the next call. The undo of a call that was sent
+// deletes it, too.
+func TestUndo_LeavesResultsToTheNextCall(t *testing.T) {
+	t.Parallel()
+	for _, sent := range []bool{false, true} {
+		policy := wait.Policy{NewID: func() string { return "u:2" }}
+		s := New(&policy, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"})
+		c := copies{request: "u:1", answered: []string{"u:0"}, call: &countCall{}}
+		if sent {
+			c.call.Leave(0, 0)
+		}
+		s.undo(scripts.SemaphoreAcquire, &c)
+		assert.Equal(t, []string{"u:0"}, s.answered)
+	}
 }

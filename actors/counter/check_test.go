@@ -49,7 +49,7 @@ func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effe
 	return effects, panicked, err
 }
 
-// returns counts, by the word of the operation, the returns of permits that Redis has not confirmed, including the one that waits to be sent.
+// returns counts the returns of permits that Redis has not confirmed, including one that waits to be sent. It counts by the word of the operation.
 func (c *countChecker) returns() map[string]int {
 	n := map[string]int{}
 	for _, e := range c.state.tasks {

@@ -93,9 +93,9 @@ func (s *State) unconfirmed(op *scripts.CountOp) wait.Effect {
 	return wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: protocol.ErrClosed}}
 }
 
-// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so all calls are sent again, unless their failure
-// does no harm (once). A repeat under the same id has no second effect. The effects from before the panic are carried out, except the answer to the
-// request that was being handled, because the shell has answered it.
+// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so all calls are sent again, except those of tasks
+// that are never repeated (task.once). A repeat under the same id has no second effect. Effects emitted before the panic are carried out, except the
+// answer to the request that was being handled: the shell has answered it.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	s.disown(s.request)
 	s.retryAt = now + s.policy.Backoff(3)

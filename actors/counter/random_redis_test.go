@@ -114,8 +114,10 @@ func (w *countWorld) take(t scripts.CountTerms, result *countResult, runtime str
 
 func (w *countWorld) publish() {
 	for _, p := range w.countProcs {
-		if p.Subscribed && (w.Calm || !w.Chance(10)) {
-			p.Post(w.UpTo(2*time.Millisecond), wait.ChannelMessage{})
+		for _, channel := range p.Channels() {
+			if w.Calm || !w.Chance(10) {
+				p.Post(w.UpTo(2*time.Millisecond), wait.ChannelMessage{Channel: channel})
+			}
 		}
 	}
 }

@@ -19,11 +19,11 @@ import (
 // is a model that does what the scripts do. The network delays and loses messages, connections break; processes pause and close; steps panic;
 // users wait for several permits, try, cancel, read the number of permits and drain them. The seed determines all of it. After every event:
 //
-//   - the permits in Redis and those that users hold are together at most all permits: nothing counts twice;
+//   - Redis and the users together have no more permits than the semaphore was given, so nothing counts twice;
 //   - within a process no waiter is overtaken;
 //   - the countChecker finds no violation.
 //
-// At the end, when the users have stopped and the network works: every request was answered, all actors retire or have closed, and every
+// At the end, when the users have stopped and the network works, every request has been answered, all actors are idle or have closed, and every
 // permit is back. If there were no faults, Redis keeps no results of requests.
 func TestCountStep_RandomModel(t *testing.T) {
 	machinetest.RunSeeds(t, func(seed uint64, trace func(line string)) error {
@@ -33,7 +33,7 @@ func TestCountStep_RandomModel(t *testing.T) {
 	})
 }
 
-// countWorld is the simulation: a model of Redis, the processes, and the permits as they should be.
+// countWorld is the simulation. It has the processes, a model of Redis, and the numbers of permits that the checks compare.
 type countWorld struct {
 	machinetest.World
 
@@ -137,7 +137,7 @@ func newCountProc(w *countWorld, name string, policy wait.Policy) *countProc {
 	p := &countProc{w: w, waiting: map[*wait.Request]func(error){}}
 	p.Process = machinetest.Process{
 		World: &w.World, Name: name, Step: p.step,
-		Ready: func() wait.ChannelReady { return wait.ChannelReady{Among: w.Random.IntN(3) * 1000} },
+		Among: func() int { return w.Random.IntN(3) * 1000 },
 	}
 	ids := 0
 	policy.NewID = func() string {
@@ -212,7 +212,7 @@ func (p *countProc) carryOut(e *wait.Effect) {
 		w.Logf("%s  answer %s %p: %v", p.Name, e.Request.Count.Word, e.Request, e.Request.Err)
 		p.answer(e.Request, e.Request.Err)
 	case wait.DoWatch, wait.DoUnwatch:
-		p.Watch(e.Do == wait.DoWatch)
+		p.Watch(e.Channel, e.Do == wait.DoWatch)
 	case wait.DoAlarm:
 		p.SetAlarm(e.At)
 	case wait.DoEmit:

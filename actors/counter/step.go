@@ -15,11 +15,12 @@ import (
 // State is everything that the actor of a counter knows. As with locks, each process competes only once per name: one call at a time asks
 // for permits on behalf of the waiters, and one returns permits on behalf of all callers.
 //
-// Permits have no owner, so the effect of a request cannot be found in Redis. Each request therefore has an id under which Redis keeps its result for
-// a while: if the outcome is unknown, the request is repeated. When every copy of a request has been answered, the next call that changes something
-// deletes the request's result, which costs one DEL within the script. A counter that is not used for a while deletes the last results. If results
-// were left to their TTL, a busy semaphore would have millions of them. After a lost reply the result is left to its TTL, because a duplicate of the
-// request may still arrive.
+// Permits have no owner, so Redis does not show whether a request was executed. Each request therefore has an id, under which Redis keeps its result
+// for a while, and is repeated under this id if its outcome is unknown.
+//
+// If results were left to their TTL, a busy semaphore would have millions of them. So when every copy of a request has been answered, the next call
+// that changes something deletes the request's result, which costs one DEL within the script. A counter that is not used for a while deletes the last
+// results. After a lost reply the result is left to its TTL, because a duplicate of the request may still arrive.
 //
 // These invariants hold between any two steps:
 //
@@ -43,19 +44,19 @@ type State struct {
 	want     want
 
 	retryAt  time.Duration // no attempt before this instant
-	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight; clock.Never: none came
+	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight, or clock.Never if none came
 	failures wait.Failures
 	watch    wait.Watch
-	watchAt  time.Duration // when the last waiter left; clock.Never: somebody waits
+	watchAt  time.Duration // when the last waiter left, or clock.Never while there are waiters
 
 	pending  pending // the permits to return next
 	giving   *task   // the return in flight
 	tasks    []*task
 	answered []string      // requests whose results Redis need not keep
-	quietAt  time.Duration // since when nothing is left to do but to delete those results; clock.Never: there is something else, or no result
+	quietAt  time.Duration // since when nothing is left to do but to delete the results of answered, or clock.Never if more is left
 	stage    wait.Stage
 
-	alarmAt time.Duration // the instant of the shell's timer; clock.Never: off
+	alarmAt time.Duration // the instant of the shell's timer, or clock.Never if it is off
 	request *wait.Request // the request being handled; the shell answers it after a panic
 	effects []wait.Effect
 }
@@ -63,7 +64,7 @@ type State struct {
 // answeredMax is the number of results that may wait to be deleted. Further ones are left to their TTL.
 const answeredMax = 32
 
-// forgetAfter is how long a counter is not used before a call of its own deletes these results.
+// forgetAfter is how long a counter is not used before an extra call deletes the results of its earlier calls.
 const forgetAfter = 250 * time.Millisecond
 
 // New makes the machine of a counter. It has no requests yet.
@@ -282,6 +283,13 @@ func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration)
 	if op.Changes && c.duplicateUntil <= sent && len(s.answered) < answeredMax {
 		s.answered = append(s.answered, c.request)
 	}
+}
+
+// leaveAnswered leaves it to the next call to delete the results that the calls of a dropped request should have deleted. Some may be gone already,
+// which does no harm.
+func (s *State) leaveAnswered(c *copies) {
+	left := min(len(c.answered), answeredMax-len(s.answered))
+	s.answered, c.answered = append(s.answered, c.answered[:left]...), nil
 }
 
 func (s *State) emit(e wait.Effect) { s.effects = append(s.effects, e) }

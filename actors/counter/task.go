@@ -76,6 +76,7 @@ const undoKeep = 10 * time.Second
 //
 // If no copy of the request can have been executed, there is nothing to reverse.
 func (s *State) undo(op *scripts.CountOp, c *copies) {
+	s.leaveAnswered(c)
 	if c.disregard(); op.Undo == nil || c.duplicateUntil == 0 {
 		return
 	}
@@ -109,7 +110,7 @@ func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 	case m.class == scripts.Rejected:
 		s.giveUp(e, scripts.Explain(m.err))
 	case m.expired && e.duplicateUntil == 0:
-		e.copies = copies{request: s.policy.NewID()} // no copy was executed
+		e.copies = copies{request: s.policy.NewID(), answered: e.answered} // no copy was executed
 		e.retryAt = now
 	case m.expired:
 		s.giveUp(e, errLostTrack)
@@ -129,6 +130,7 @@ func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 // giveUp ends a task with an error. Nothing can undo a return of permits, so an event reports that the permits may be missing.
 func (s *State) giveUp(e *task, err error) {
 	s.dropTask(e)
+	s.leaveAnswered(&e.copies)
 	for _, r := range e.requests {
 		s.fail(r, s.uncertain(e, err))
 	}

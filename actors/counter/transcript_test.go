@@ -51,7 +51,7 @@ type countPlayer struct {
 	requests map[string]*wait.Request
 	names    map[*wait.Request]string
 	calls    []*countCall // on their way
-	breakAt  int          // number of ids until the one that makes the step panic; 0: none does
+	breakAt  int          // number of ids until the one that makes the step panic, or 0 if none does
 	sent     map[*countCall]time.Duration
 }
 

@@ -17,8 +17,8 @@ type attempt struct {
 	copies
 	op     *scripts.CountOp
 	upTo   int64           // of a Look: the number of the last waiter that it can answer
-	number []int64         // of a Take: how many permits each waiter wants; negative: a try
-	served []*wait.Request // of a Take: its waiters, in order; nil in the place of one that has left
+	number []int64         // of a Take: how many permits each waiter wants; negative for a try
+	served []*wait.Request // of a Take: its waiters, in order, with nil in the place of a waiter that has left
 }
 
 // attemptMax is the maximum number of waiters for which one call asks.
@@ -63,8 +63,8 @@ func (s *State) wake(at time.Duration) {
 	}
 }
 
-// advanceAttempt makes attempts. An attempt whose outcome is unknown is repeated until the outcome is known, for the waiters that it was made for: if
-// the first copy took permits, Redis answers the repeat with its result. The attempt is undone when none of its waiters is left.
+// advanceAttempt makes attempts. An attempt whose outcome is unknown is repeated for its waiters until the outcome is known. If the first copy took
+// permits, Redis answers the repeat with the first copy's result. The attempt is undone when none of its waiters is left.
 func (s *State) advanceAttempt(now time.Duration) {
 	a := &s.attempt
 	s.noteHead(now)
@@ -147,7 +147,7 @@ func (s *State) onAttemptDone(now time.Duration, m *countDone) {
 	}
 }
 
-// onTaken gives the acquired permits to the waiters. Permits of waiters that have left are returned.
+// onTaken gives the acquired permits to the waiters.
 //
 // At first all permits of the reply count as owed; then each waiter that is still there takes its own. The permits that are left are returned. An
 // attempt that took nothing is over only if no copy of it can run any more: a late one would take permits that nobody waits for.
@@ -161,7 +161,7 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 		}
 	}
 	if taken || a.duplicateUntil <= m.sent {
-		s.attempt = attempt{} // otherwise the same request is repeated: a copy of it may still run and acquire permits
+		s.attempt = attempt{} // otherwise the same request is repeated
 	}
 	if taken {
 		s.forgetResult(a.op, &a.copies, m.sent)
@@ -190,8 +190,8 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 	s.waitOn(now)
 }
 
-// refuseTries refuses the tries in the queue, because a try does not wait. When they came, it was not known that the waiters ahead of them have to
-// wait.
+// refuseTries refuses the tries in the queue, because a try does not wait. When these tries came, nobody knew that the waiters ahead of them have
+// to wait.
 func (s *State) refuseTries() {
 	for r := s.queue.Front(); r != nil; {
 		next := r.Next
@@ -250,7 +250,6 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 		s.refuseAll(scripts.Explain(m.err))
 	case m.expired:
 		s.loseTrack(a.op, &a.copies)
-		s.attempt = attempt{}
 		s.retryAt = now
 	case late && s.failures.Count < wait.LateMax:
 		s.failures.Add(now, &m.call.Call, m.err)
@@ -258,8 +257,9 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	default:
 		s.failed(now, m)
 	}
-	if a.duplicateUntil == 0 || !m.call.op.Changes {
-		s.attempt = attempt{} // the attempt was not executed, or was only a look, so the next attempt may be a new one
+	if m.expired || a.duplicateUntil == 0 || !m.call.op.Changes {
+		s.leaveAnswered(&a.copies)
+		s.attempt = attempt{} // the attempt was not executed, was only a look, or cannot be repeated any more, so the next attempt is a new one
 	}
 }
 

@@ -9,20 +9,20 @@ import (
 )
 
 // want keeps a waiter for several permits from starving. No other waiter of this process overtakes it, but other processes could do so for ever:
-// they may acquire single permits again before enough permits are free. So when a waiter for several permits has been the oldest one of its
-// process for a while, the process makes a reservation. While a reservation lasts, the acquire scripts of other runtimes take no permits. Redisson
-// does not know reservations.
+// they may acquire single permits again and again before enough permits are free. So when a waiter for several permits has been the oldest one of
+// its process for a while, the process makes a reservation. While a reservation lasts, the acquire scripts of other runtimes take no permits.
+// Redisson does not know reservations.
 //
-// Liveness does not depend on reservations. A reservation is a key that expires unless it is renewed. When its length is over, the runtime ends it,
-// even if the waiter has not got its permits; then the next reservation is twice as long. When a runtime has ended a reservation, a rest begins:
-// nobody may make another one for as long as the reservation lasted, so half of the time is left to other waiters. If a reservation expires because
-// its runtime crashed or could not reach Redis, another one may follow at once.
+// A reservation blocks nobody for ever: it is a key that expires unless it is renewed. When its length is over, the runtime ends it, even if the
+// waiter has not got its permits; then the next reservation is twice as long. When a runtime has ended a reservation, a rest begins: nobody may
+// make another one for as long as the reservation lasted, so half of the time is left to other waiters. If a reservation expires because its
+// runtime crashed or could not reach Redis, another one may follow at once.
 type want struct {
 	head   *wait.Request    // the oldest waiter
 	since  time.Duration    // when head became the oldest waiter
 	length time.Duration    // length of the next reservation for head
 	began  time.Duration    // when this process's reservation began
-	until  time.Duration    // when this process's reservation ends; 0: it has none
+	until  time.Duration    // when this process's reservation ends, or 0 if it has none
 	rest   time.Duration    // this process makes no reservation before this instant
 	op     *scripts.CountOp // the operation that made the reservation
 }
@@ -42,7 +42,7 @@ func (s *State) noteHead(now time.Duration) {
 	}
 }
 
-// deserves reports whether the oldest waiter may make a reservation now, and from which instant it may; clock.Never: it may not.
+// deserves reports whether the oldest waiter may make a reservation now, and from which instant it may, or clock.Never if it may not.
 func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	head := s.queue.Front()
 	if head == nil || head.Try || head.Count.Way != scripts.Take || head.Number <= 1 {
@@ -82,8 +82,8 @@ func (s *State) noteReservation(now time.Duration, m *countDone) {
 	}
 }
 
-// noteUnknown assumes that a reservation was made if its outcome is unknown. If the waiter leaves, a call therefore ends the reservation; other
-// processes would not be notified of its expiry.
+// noteUnknown assumes that a reservation whose outcome is unknown was made. If the waiter leaves, a call then ends it; other processes would not be
+// notified of its expiry.
 func (s *State) noteUnknown(now time.Duration, call *countCall) {
 	if w := &s.want; call.terms.Reserve > 0 && w.until == 0 {
 		w.began, w.until, w.op = now, now+w.length, call.op
@@ -102,7 +102,7 @@ func (s *State) reserveAt(now time.Duration) time.Duration {
 }
 
 // advanceReservation ends a reservation that has no waiter any more, because other processes would wait until it expires. It does so by an acquire
-// without waiters. While the runtime drains or closes, the call also ends the rest.
+// without waiters. While the runtime drains or closes, the call also ends a rest that has begun.
 func (s *State) advanceReservation(now time.Duration) {
 	w := &s.want
 	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {

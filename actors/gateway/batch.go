@@ -54,8 +54,8 @@ type claim struct {
 }
 
 const (
-	bundleMin = 4  // smaller bundles are not worth another script in the server, the one that executes bundles
-	bundleMax = 64 // calls that a server executes at once, for about 0.2 ms in which it serves no other client; longer if waiters leave a long queue
+	bundleMin = 4  // smaller bundles are not worth the additional script that executes them
+	bundleMax = 64 // calls in a bundle; while a server executes it (about 0.2 ms, longer if waiters leave a long queue), it serves no other client
 )
 
 // parcel is one command of a pipeline: a call, or a bundle of calls of the same script.
@@ -70,7 +70,7 @@ type reply struct {
 	node    *redisnode.Node // the node that sent it
 	value   any
 	err     error
-	unacked error // why the script's writes may be on too few replicas; nil: enough have acknowledged them, or none had to
+	unacked error // why the script's writes may be on too few replicas, or nil if enough have acknowledged them or none had to
 }
 
 // scratch is memory that a worker uses for one batch after the other.
@@ -110,7 +110,7 @@ func (b *batch) pack(open []int) []parcel {
 	parcels, groups := b.parcels[:0], b.groups[:0]
 	for k, i := range open {
 		script := b.calls[i].Script
-		if script.Many == nil || !b.node.Alone || b.unbundled {
+		if script.Many == nil || !b.node.Standalone || b.unbundled {
 			parcels = append(parcels, parcel{script: script, calls: open[k : k+1]})
 			continue
 		}

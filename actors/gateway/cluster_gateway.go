@@ -98,12 +98,12 @@ func (x *clusterGateway) forward(call *rpc.Call, run bool) {
 	x.outgoing = append(x.outgoing, out.take(call, run)...)
 }
 
-// open starts the gateway of a node. Because that is rare, open also closes the gateways that were not used for unusedWait.
+// open starts the gateway of a node. On this rare occasion it also closes the gateways that were not used for unusedWait.
 func (x *clusterGateway) open(n *redisnode.Node) *nodeGateway {
 	x.closeUnused()
 	n = x.cluster.Keep(n)
 	out := &nodeGateway{gateway: newGateway(x.sender, n, x.options)}
-	out.home = x
+	out.cluster = x
 	out.startWorker()
 	x.gateways[n] = out
 	return out

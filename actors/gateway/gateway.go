@@ -48,13 +48,12 @@ func New(s *Sender, o Options) Gateway {
 // the gateway block in go-redis, and post results straight to the actors that made the calls.
 //
 // It is an object with a mutex and not an actor, so that a call costs no message. The gateway sends nothing while it holds the mutex: messages
-// wait in outgoing. The reason is that a mailbox may run the receiving actor on the goroutine of the sender. If that actor submits its next call,
-// the mutex must be free.
+// wait in outgoing. A mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit its next call.
 //
-// It keeps deadlines of its own, because go-redis does not: a call without a reply at its deadline is answered with an unknown outcome, and
-// a worker that hangs with it is replaced, up to StuckMax. It does not interpret results, except to see whether Redis serves at all. While
-// Redis does not serve, all calls except renewals stay in line, and only a probe is sent now and then (outage.go). So the cost of an outage
-// does not depend on how many calls wait.
+// It keeps deadlines of its own, because go-redis does not. A call without a reply at its deadline is answered with an unknown outcome. A
+// worker that hangs with such a call is replaced, up to StuckMax. The gateway does not interpret results, except to see whether Redis serves at
+// all. While Redis does not serve, all calls except renewals stay in line, and only a probe is sent now and then (outage.go). So the cost of an
+// outage does not depend on how many calls wait.
 //
 // The gateway uses go-redis's plain pipelines, not its AutoPipeline. AutoPipeline is as fast (bench/inner/gateway_test.go), but a goroutine must
 // wait for each result. AutoPipeline has no deadlines of its own. It does not reveal the instant just before a call is sent, from which a lease
@@ -63,7 +62,7 @@ type gateway struct {
 	// fixed at construction
 	sender  *Sender
 	node    *redisnode.Node
-	home    *clusterGateway // on a cluster: takes calls back when this node is no longer their master; nil: there is no other node
+	cluster *clusterGateway // takes calls back when this node is no longer their master; nil without a cluster
 	options Options
 	jobs    chan *batch
 	group   sync.WaitGroup // waits for the workers
@@ -79,7 +78,7 @@ type gateway struct {
 	unused   []leash // contexts of batches that have ended
 	stopped  bool
 	outage   outage
-	spare    *scratch // of the last batch that a caller has sent
+	spare    *scratch // the memory of the last batch that a caller sent, for the next one
 }
 
 const (
@@ -177,7 +176,7 @@ func (g *gateway) locked(change func()) {
 func (g *gateway) deliver(messages []message) {
 	for _, m := range messages {
 		if call, stray := m.content.(*rpc.Call); stray {
-			g.home.Submit(call)
+			g.cluster.Submit(call)
 		} else {
 			m.to.Send(m.content)
 		}
@@ -222,7 +221,7 @@ func (g *gateway) work() {
 
 // advance fills batches while workers are free. It returns the messages that are to be sent when the mutex is free.
 func (g *gateway) advance() []message {
-	if g.home != nil {
+	if g.cluster != nil {
 		g.returnStrays(g.sender.Clock.Now())
 	}
 	for g.free > 0 && g.waiting.len() > 0 {
@@ -238,7 +237,7 @@ func (g *gateway) advance() []message {
 	return messages
 }
 
-// next takes a batch from the line, for an idle worker; nil: nothing may be sent now.
+// next takes a batch from the line, for an idle worker. It returns nil if nothing may be sent now.
 func (g *gateway) next(now time.Duration) *batch {
 	calls := g.waiting.pop(g.room(now), now, g.outage.heard)
 	if len(calls) == 0 {
@@ -279,7 +278,7 @@ func (g *gateway) arm() {
 		if g.free > 0 { // a worker is idle, but it is too early to send
 			at = min(at, g.outage.opensAt())
 		}
-		if g.home != nil {
+		if g.cluster != nil {
 			at = min(at, max(g.outage.lookAt, g.doubtedAt()))
 		}
 	}
@@ -336,7 +335,7 @@ func (g *gateway) giveUp(b *batch, now time.Duration) {
 	}
 	b.cancel() // the worker may be waiting for a connection, or retrying a handshake
 	if g.stuck == StuckMax {
-		b.due = now + redisnode.Silence // nothing can replace this worker; look again later, when one of the hanging workers may have returned
+		b.due = now + redisnode.Silence // no further worker is replaced before one of those that hang has returned; look again later
 		return
 	}
 	g.remove(b)

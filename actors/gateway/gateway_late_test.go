@@ -52,7 +52,7 @@ func newLateGateway(t *testing.T, calls int) *lateGateway {
 // advance records the messages that the gateway would send.
 func (g *lateGateway) advance() { g.sent = append(g.sent, g.gateway.advance()...) }
 
-// next returns the batch that the gateway sends now; nil: it sends none.
+// next returns the batch that the gateway sends now, or nil if it sends none.
 func (g *lateGateway) next() *batch {
 	g.advance()
 	select {
@@ -130,7 +130,7 @@ func TestGateway_ProbesWhileRedisIsSilent(t *testing.T) {
 	assert.Equal(t, g.clock.now+2*time.Second, b.calls[0].Deadline, "it has its whole window")
 }
 
-// A server that answers but refuses calls is probed with full batches, because some calls may only read.
+// A server that refuses writes is probed with full batches, because calls that only read may succeed.
 func TestGateway_ProbesARefusingServerWithBatches(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 1000)
@@ -242,7 +242,7 @@ func TestGateway_RefusesWhenRedisIsSilent(t *testing.T) {
 func TestGateway_ReturnsStrays(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 0)
-	g.home = &clusterGateway{}
+	g.cluster = &clusterGateway{}
 	other := newSilentNode(t)
 	g.sender.Nodes = &oneNode{node: g.node}
 	for range 3 {
@@ -269,7 +269,7 @@ func TestGateway_ReturnsStraysWhileWorkersHang(t *testing.T) {
 		},
 	} {
 		g := newLateGateway(t, 0)
-		g.home = &clusterGateway{}
+		g.cluster = &clusterGateway{}
 		nodes := &oneNode{node: g.node}
 		g.sender.Nodes = nodes
 		push := func() {

@@ -78,8 +78,8 @@ type asker chan *rpc.Result
 
 func (a asker) Send(message any) { a <- message.(*rpc.Result) }
 
-// A call that is redirected to another master, which may be silent, does not hold up the other calls of its batch. The time of that master is not
-// taken for the time of the first one.
+// A call that is redirected to a slow master does not delay the other calls of its batch. The time in that master's reply corrects the estimate of
+// its own clock, not of the clock of the master that redirected the call.
 func TestRun_AnswersDoNotWaitForAnotherMaster(t *testing.T) {
 	t.Parallel()
 	answered := make(asker, 2)

@@ -10,8 +10,8 @@ import (
 // roomMax is the size up to which the memory of an empty part of the line is kept.
 const roomMax = 2 * batchMax
 
-// line holds the calls that wait to be sent: first those that have priority, then the others, each in order of arrival. A batch that leaves moves the
-// calls behind it forward, which costs less than sending it even if a hundred thousand wait.
+// line holds the calls that wait to be sent: first those that have priority, then the others, each in order of arrival. When a batch leaves, the
+// calls behind it are moved forward. Even if a hundred thousand wait, that costs less than sending the batch.
 type line struct {
 	first, rest []*rpc.Call
 	sweepAt     time.Duration // when the next sweep is due

@@ -71,7 +71,7 @@ func TestLine_SweepsSeldom(t *testing.T) {
 	assert.GreaterOrEqual(t, l.sweepAt, time.Second+many*sweepCost)
 }
 
-// Each part of the line is first in, first out, and an empty one keeps little memory, however the two ends move.
+// Each part of the line is first in, first out, no matter how calls come and leave. An empty part keeps little memory.
 func TestLine_AgainstSlices(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

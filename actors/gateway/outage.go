@@ -17,10 +17,10 @@ import (
 // When Redis serves again, all waiters want to ask for their locks, while leases that could not be renewed are about to expire. So the
 // watchdog's renewals go first. The gateway of the renewals (without Options.RenewalsFirst) never holds calls back, not even in an outage.
 type outage struct {
-	vain        int           // batches in a row that did not reach Redis; 0: Redis serves
+	vain        int           // batches in a row that did not reach Redis, or 0 if Redis serves
 	silent      bool          // the newest batch that did not reach Redis got no reply
 	probeAt     time.Duration // no probe before this instant
-	pausedUntil time.Duration // nothing is sent before this instant, unless the renewals are answered sooner; 0: no pause
+	pausedUntil time.Duration // end of a pause, which ends sooner if the renewals are answered; 0 without a pause
 
 	heard   time.Duration // when Redis last served
 	reached time.Duration // when the newest of the served batches was taken from the line

@@ -81,7 +81,7 @@ func (s *Sender) run(b *batch) {
 	for tries := 0; len(open) > 0 && tries < 3; tries++ {
 		s.exchange(b, open)
 		var away []int
-		if !b.node.Alone {
+		if !b.node.Standalone {
 			open, away = b.split(open) // open is posted before away is followed, so that answered calls do not wait for another master
 		}
 		open = s.postExcept(b, open)
@@ -139,7 +139,7 @@ func (s *Sender) exchange(b *batch, open []int) {
 		}
 	}
 	b.unpack(b.node, parcels, unacked)
-	if !b.node.Alone && slices.ContainsFunc(parcels, demoted) {
+	if !b.node.Standalone && slices.ContainsFunc(parcels, demoted) {
 		s.Nodes.Suspect()
 	}
 }
@@ -157,7 +157,7 @@ func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 		c.SetNotAfter(server.Time(c.NotAfter).Milliseconds())
 	}
 	if c.TakesTokens() {
-		c.SetFloor(s.peaks.Time(s.Nodes.Part(c.Key()), server, s.Clock.Now()).Microseconds())
+		c.SetMinToken(s.peaks.Time(s.Nodes.Part(c.Key()), server, s.Clock.Now()).Microseconds())
 	}
 }
 
@@ -183,8 +183,8 @@ func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, 
 // exec sends commands as one pipeline, with a mark at its end: a PING whose reply repeats its argument. If the mark does not come back, the
 // connection was out of step or broke, and some of the earlier replies may belong to other commands.
 //
-// It returns the reason why the mark did not come back; nil: it did. Each command also has its own error. If the server refuses the handshake of a
-// new connection, go-redis sets only the error of Exec, so exec copies it to the commands.
+// It returns the reason why the mark did not come back, or nil if it did. Each command also has its own error. If the server refuses the
+// handshake of a new connection, go-redis sets only the error of Exec, so exec copies it to the commands.
 func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner, commands []redis.Cmder) error {
 	var text any = strconv.FormatUint(s.marks.Add(1), 10)
 	mark := redisnode.NewCommand("ping", text)
@@ -211,7 +211,7 @@ var (
 	refusesPing = []string{"LOADING", "BUSY", "MASTERDOWN", "NOAUTH", "NOPERM"}
 )
 
-// missing returns the reason why the mark with this text did not come back; nil: it did.
+// missing returns the reason why the mark with this text did not come back, or nil if it did.
 func missing(mark redisnode.Command, text any) error {
 	err := mark.Err()
 	if err == nil && mark.Val() != text {
@@ -325,7 +325,7 @@ func (s *Sender) unacked(wait redisnode.Command) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", protocol.ErrNotReplicated, s.Errors.Explain(err))
 	case n < s.AckReplicas:
-		return fmt.Errorf("%w: %d replicas of %d have acknowledged within %v, it was undone", protocol.ErrNotReplicated, n, s.AckReplicas, s.AckTimeout)
+		return fmt.Errorf("%w: %d replicas of %d have acknowledged within %v, it is being undone", protocol.ErrNotReplicated, n, s.AckReplicas, s.AckTimeout)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 type Ending struct {
 	mu    sync.Mutex // not held while functions of the user run
 	done  signal
-	onEnd map[*func(error)]*audience // by function; a nil value: Awaited ignores the function
+	onEnd map[*func(error)]*audience // by function; the value is nil for a function that Awaited ignores
 	err   error
 	over  atomic.Bool // err is set; readable without mu
 	why   string      // a detail for Reason
@@ -22,7 +22,7 @@ type Ending struct {
 
 // audience is the context that a function in onEnd ends, so that Awaited can find out whether the user still has it.
 type audience struct {
-	context *Context              // the user's context; nil: Awaited was called
+	context *Context              // the user's context, or nil if Awaited was called
 	weak    weak.Pointer[Context] // the context after a call of Awaited
 }
 
@@ -44,7 +44,7 @@ func (e *Ending) Done() <-chan struct{} {
 	return done
 }
 
-// Err returns the reason of the end; nil: the lease has not ended.
+// Err returns the reason of the end, or nil if the lease has not ended.
 func (e *Ending) Err() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,15 +61,15 @@ func (e *Ending) Reason() error {
 	return fmt.Errorf("%w: %s", e.err, e.why)
 }
 
-// Why returns only the detail of the reason; "": there is none.
+// Why returns only the detail of the reason, or "" if there is none.
 func (e *Ending) Why() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.why
 }
 
-// Context makes a context for the user. It ends with parent, or with the lease, whose Err is then its cause. A caller that keeps only the cancel
-// function still has the context, in the sense of Awaited.
+// Context makes a context for the user. It ends with parent, or with the lease, whose Err is then its cause. For Awaited, a caller that
+// keeps only the cancel function still has the context.
 func (e *Ending) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx := &Context{}
 	inner, cancel := e.bound(parent, &audience{context: ctx})
@@ -132,7 +132,7 @@ func (e *Ending) Awaited() bool {
 	return awaited
 }
 
-// weaken makes the reference weak; false: there is no context, or the collector has taken it.
+// weaken makes the reference weak. It returns false if there is no context or the garbage collector has freed it.
 func (a *audience) weaken() bool {
 	switch {
 	case a == nil:
@@ -171,8 +171,8 @@ func CallSafely(f func()) {
 	f()
 }
 
-// signal is a channel that is closed once. The reference to the channel can be made weak: then the collector takes the channel if nobody else refers
-// to it. Otherwise the channel is closed as before.
+// signal is a channel that is closed once. The reference to the channel can be made weak, so that the garbage collector frees the channel when
+// nothing else refers to it. As long as the channel has not been freed, it can still be closed.
 type signal struct {
 	strong chan struct{}
 	weak   weak.Pointer[byte]
@@ -184,7 +184,7 @@ func (s *signal) make() chan struct{} {
 	return s.strong
 }
 
-// channel returns the channel; nil: there is none, or the collector has taken it.
+// channel returns the channel, or nil if there is none or the garbage collector has freed it.
 func (s *signal) channel() chan struct{} {
 	if s.strong != nil {
 		return s.strong
@@ -193,7 +193,7 @@ func (s *signal) channel() chan struct{} {
 	return *(*chan struct{})(unsafe.Pointer(&p)) // a channel is a pointer
 }
 
-// weaken makes the reference weak; false: there is no channel, or the collector has taken it.
+// weaken makes the reference weak. It returns false if there is no channel or the garbage collector has freed it.
 func (s *signal) weaken() bool {
 	if s.strong != nil {
 		s.weak, s.strong = weak.Make(*(**byte)(unsafe.Pointer(&s.strong))), nil

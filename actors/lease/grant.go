@@ -16,11 +16,11 @@ type Grant struct {
 	ID      string        // the owner field in Redis
 	Lease   time.Duration // the length of the lease; Renewal says what a renewal sets
 	Watched bool          // renewed by the watchdog; otherwise a fixed lease
-	Most    time.Duration // no renewal makes it last past this instant; 0: there is no such instant
+	Most    time.Duration // the instant past which no renewal extends the lease, or 0 if there is none
 	Actor   Actor         // the lock actor: it gets the releases of the holders, and the watchdog's messages
 	Part    any           // what only the lock actor knows about the grant
 
-	// deadline is the instant from which the lease counts as lost; 0: the grant is over. Extend moves it by compare-and-swap, so a late
+	// deadline is the instant from which the lease counts as lost, or 0 if the grant is over. Extend moves it by compare-and-swap, so a late
 	// renewal cannot revive a grant that has ended.
 	deadline atomic.Int64
 	// least is the instant before which nobody else may get the lock, even if it is released sooner. It only moves forward.
@@ -72,10 +72,10 @@ func (g *Grant) Begin(deadline time.Duration) {
 // Move sets the deadline, whatever it was. Only the lock actor may do that.
 func (g *Grant) Move(deadline time.Duration) { g.deadline.Store(int64(deadline)) }
 
-// Until returns the deadline; 0: the grant is over.
+// Until returns the deadline, or 0 if the grant is over.
 func (g *Grant) Until() time.Duration { return time.Duration(g.deadline.Load()) }
 
-// Left returns the time for which the lease still lasts; 0 or less: it is over.
+// Left returns the time for which the lease still lasts. It is not positive if the lease is over.
 func (g *Grant) Left(now time.Duration) time.Duration { return g.Until() - now }
 
 // End ends the grant: no renewal moves its deadline again, and no holder of it is valid.

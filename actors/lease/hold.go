@@ -8,17 +8,17 @@ import (
 
 // Hold is one local lease.
 //
-// Exactly one side ends it: the holder by claiming it for a release, or the lock actor by losing it. state decides which. A claimed hold
-// keeps the lock actor alive until the request of the release has arrived. That is why the request may go straight to the lock actor,
-// without the registry.
+// Exactly one side ends it: the holder by Claim, before it sends the request of a release, or the lock actor by Lose. The call that comes first
+// counts. A claimed hold keeps the lock actor alive until the request of the release has arrived, so the request may go straight to the lock
+// actor, without the registry.
 type Hold struct {
 	// set by the machine before the hold is delivered
 	Grant     *Grant
 	Serial    uint64
-	Token     int64 // fencing token; 0: the kind has none
+	Token     int64 // fencing token, or 0 if the kind has none
 	Since     time.Duration
 	Owner     protocol.Owner
-	Requester Ref // the actor that asked by message; nil: a goroutine has asked
+	Requester Ref // the actor that asked by message, or nil if a goroutine has asked
 	Place     int // where the machine has listed the hold; only the machine uses it
 
 	Ending
@@ -27,7 +27,8 @@ type Hold struct {
 // Address is the lock that is held.
 func (h *Hold) Address() *Address { return h.Grant.Address }
 
-// Until returns the local deadline, as an instant of the runtime's clock; 0: the hold has ended. Its grant may continue with the next holder.
+// Until returns the local deadline, as an instant of the runtime's clock. It is 0 once the hold has ended, even if the grant continues with the
+// next holder.
 func (h *Hold) Until() time.Duration {
 	if h.over.Load() {
 		return 0
@@ -43,10 +44,10 @@ func (h *Hold) Valid(now time.Duration) bool {
 // Fixed reports whether the lease was asked for with a fixed length.
 func (h *Hold) Fixed() bool { return !h.Grant.Watched }
 
-// Claim ends the hold for its holder; false: it had ended before.
+// Claim ends the hold for its holder. It returns false if the hold had ended before.
 func (h *Hold) Claim() bool { return h.End(protocol.ErrNotHeld, "it was released before") }
 
-// Lose ends the hold for the lock actor; false: its holder has claimed it, and the request of the release is on its way.
+// Lose ends the hold for the lock actor. It returns false if the holder has ended it already: then the request of the release is on its way.
 func (h *Hold) Lose(err error, why protocol.LossReason) bool { return h.End(err, string(why)) }
 
 // Holder names the holder for people: its owner, or the id of its grant if it has none.

@@ -14,8 +14,8 @@ import (
 
 // onAcquire grants a re-entry, refuses a try that would have to wait, or queues the request. advance decides what follows from the queue.
 //
-// Re-entries come before the limits: their owner has the lock, and may need the second hold to finish and release the first. A try is
-// refused without a call if others in this process hold the lock or wait for it.
+// Re-entries are granted even while the runtime drains: their owner has the lock, and may need the second hold to finish and release the first.
+// A try is refused without a call if others in this process hold the lock or wait for it.
 func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 	switch {
 	case s.stage >= wait.Draining && !s.heldBy(r.Owner):
@@ -50,11 +50,11 @@ func (s *State) startAt() time.Duration {
 	return s.turns.OpensAt()
 }
 
-// attempt asks Redis for a new grant with the lease that the first waiter wants. Only the first waiter competes in Redis: the others get the grant
-// from it, or compete after it.
+// attempt asks Redis for a new grant with the lease that the first waiter wants. Only the first waiter competes in Redis: the other waiters get
+// the grant from the first one, or compete after it.
 //
-// A place in Redis' queue is kept for the next waiter if it wants the same kind of lease. Otherwise the place is given up, because a release that is
-// in flight may grant that place the lock with the old lease (heir).
+// An earlier waiter may have left a place in Redis' queue. If the first waiter wants the same terms, it takes the place over. Otherwise the place is
+// given up: a release in flight may have named the place's grant as the heir, and would grant the lock with the old lease.
 func (s *State) attempt(now time.Duration) {
 	head := s.queue.Front()
 	if s.pending.standing && head.Terms != s.pending.terms {
@@ -67,13 +67,14 @@ func (s *State) attempt(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-// newPending makes the grant to ask for. Its id is new, so a late copy of an earlier acquire can never be taken for this one. The exception is an
-// id that the group has reserved: a writer that also reads uses the same number for both grants.
+// newPending makes the grant to ask for. Its id is new, so a late copy of an earlier acquire can never be taken for this one. The exception is the
+// read grant of a writer, which has the number of the write grant (reserved).
 func (s *State) newPending(r *wait.Request) pendingGrant {
 	t := pendingGrant{terms: r.Terms, lease: r.First(s.policy.Lease)}
 	t.ttl = max(t.lease, r.AtLeast)
 	if s.member != nil {
 		t.plain, s.member.reserved, s.member.joined = s.member.reserved, "", 0
+		s.member.group.rejoins(s.member)
 	}
 	if t.plain == "" {
 		t.plain = s.policy.NewID()
@@ -85,13 +86,13 @@ func (s *State) newPending(r *wait.Request) pendingGrant {
 // sendAcquire sends an attempt, or a repeat of it. It forgets earlier wake-ups: this call finds out what they announced. A wake-up that
 // comes while the call is in flight is kept in wokenFor, because Redis may have executed the call before the release.
 func (s *State) sendAcquire(now time.Duration) {
-	s.wokenFor = clock.Never
+	s.wokenFor, s.pending.inherited = clock.Never, 0
 	s.turns.Tries(now)
 	c := s.call(callAcquire)
 	c.Acquires, c.terms.Grant, c.terms.Lease, c.terms.Standing = true, s.pending.id, s.pending.ttl, s.pending.standing
 	head := s.queue.Front()
-	if (s.watch != wait.Unwatched || s.crowded) && s.member == nil && s.policy.Counts {
-		c.terms.Channel = s.counts(head)
+	if (s.watch != wait.Unwatched || s.crowded) && s.member == nil && s.policy.Standalone {
+		c.terms.Report = s.report(head)
 	}
 	if head != nil {
 		head.Attempts++
@@ -118,26 +119,37 @@ func (s *State) attemptAgain(now time.Duration) {
 // in the background. If duplicateUntil is 0, every copy of the attempt has been answered or withdrawn, so Redis does not have the grant.
 func (s *State) abandonPending(now time.Duration) {
 	if s.pending.duplicateUntil > 0 || s.pending.standing {
-		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl).lasting = s.pending.standing
+		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
 	}
 	s.pending, s.phase = pendingGrant{}, free
 }
 
-// onInherited takes over a grant that a release of this process has created in Redis. The contender may have an acquire in flight, whose result
-// is not needed any more. That acquire asks for the same grant, so its copies do no harm while the grant is held. After that, the grant is
-// released again and again until duplicateUntil, when no copy can run any more.
+// onInherited takes over a grant that a release of this process has created in Redis. If the contender has an acquire for the same grant in flight,
+// its result is awaited first. Otherwise a copy of the acquire could run later, and take the lock again after its release.
+//
+// A force-release may be executed between the release and that acquire. The acquire then joins the queue again, or takes the lock again. In the first
+// case the contender asks once more (wokenFor). In the second case Redis has the grant although the force-release ends it here, so it is released in
+// the background (duplicateUntil).
 func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
 		return // the grant was abandoned meanwhile, and is released in the background
 	}
-	s.disregard()
+	s.pending.inherited, s.wokenFor = m.sent, now
+	if s.recall() {
+		s.inherit(now)
+	} else {
+		s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
+	}
+}
+
+func (s *State) inherit(now time.Duration) {
 	s.pending.standing = false
-	s.onGranted(now, &callDone{call: &lockCall{}, sent: m.sent})
+	s.onGranted(now, &callDone{call: &lockCall{}, sent: s.pending.inherited})
 }
 
 // onPromoted ends the standby: the contender competes from now on as if no other contender of this process were ahead. If it has a place in Redis'
-// queue, it subscribes, and asks when the subscription is confirmed (onChannelReady). To ask before as well would be in vain for most contenders,
-// because others are ahead of them in that queue.
+// queue, it subscribes, and asks when the subscription is confirmed (onChannelReady). It does not ask before, because most contenders would be
+// refused: others are ahead of them in that queue.
 func (s *State) onPromoted(now time.Duration, m promoted) {
 	s.standby = false
 	if s.phase != free || s.queue.Len == 0 || s.failures.Count > 0 {
@@ -153,7 +165,7 @@ func (s *State) onPromoted(now time.Duration, m promoted) {
 const confirmMax = 50 * time.Millisecond
 
 // forgetPending drops a pending grant. A call sent at `sent` showed that Redis does not have the grant. A delayed duplicate of the attempt could
-// still create the grant, so it is released in the background until no duplicate can arrive.
+// still create the grant, so the grant is released in the background until no duplicate can arrive.
 func (s *State) forgetPending(now, sent time.Duration) {
 	if s.pending.duplicateUntil > sent {
 		s.orphanLater(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
@@ -162,11 +174,16 @@ func (s *State) forgetPending(now, sent time.Duration) {
 }
 
 func (s *State) onAcquireDone(now time.Duration, m *callDone) {
+	if m.class == scripts.Unknown {
+		s.pending.duplicateUntil = max(s.pending.duplicateUntil, m.call.Deadline)
+	}
 	switch {
 	case m.class == scripts.Done && m.acquired.Granted && m.unacked != nil:
 		s.onUnacked(now, m)
 	case m.class == scripts.Done && m.acquired.Granted:
 		s.onGranted(now, m)
+	case s.pending.inherited > 0 && m.acquired.Joined == 0:
+		s.inherit(now)
 	case m.class == scripts.Done:
 		s.onBusy(now, m)
 	default:
@@ -175,8 +192,8 @@ func (s *State) onAcquireDone(now time.Duration, m *callDone) {
 }
 
 // onUnacked undoes a grant that too few replicas have acknowledged: after a failover, another process could get the lock while the grant is still
-// held here. All waiters of this contender are refused, because its next grant would not be acknowledged either. The other members of a Group
-// learn that from their own attempts: each waiter of a fair lock is a member.
+// held here. All waiters of this contender are refused, because its next grant would not be acknowledged either. The other members of a Group learn
+// that from their own attempts.
 func (s *State) onUnacked(now time.Duration, m *callDone) {
 	s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 	s.abandonPending(now)
@@ -210,7 +227,7 @@ func tooLate(took time.Duration) error {
 // step. What was known about an earlier grant or holder no longer counts.
 func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 	t := s.pending
-	g := &grant{home: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.ttl, tokens: tokens}
+	g := &grant{state: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.ttl, tokens: tokens}
 	g.Address, g.ID, g.Lease, g.Watched, g.Actor = s.address, t.id, t.terms.Length(s.policy.Lease), t.terms.Lease == 0, s.self
 	g.Part = g // leads from the shared lease.Grant back to g, for the watchdog's messages
 	if t.terms.AtMost > 0 {
@@ -222,16 +239,13 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &g.Grant})
 }
 
-// onAttemptFailed handles an attempt that failed. If the call was certainly not executed, the next attempt may ask for a new grant. If
-// that is unknown, the same attempt is repeated until its outcome is known: if the next attempt asked for another grant, it could find the
-// lock taken by the first one, which nobody here would hold.
+// onAttemptFailed handles an attempt that failed. If the call was certainly not executed, the next attempt may ask for a new grant. Otherwise
+// the same attempt is repeated until its outcome is known. An attempt for another grant could be refused because Redis has made the first grant,
+// which nobody here would hold.
 //
 // If Redis has rejected the attempt, every waiter is refused. If it arrived too late, it is repeated at once, a few times at most. Otherwise
 // tries are refused at once, with the cause, and other waiters when Redis has been silent for too long.
 func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
-	if m.class == scripts.Unknown {
-		s.pending.duplicateUntil = max(s.pending.duplicateUntil, m.call.Deadline)
-	}
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:
 		s.refuseAll(m.call.Explain(m.err))

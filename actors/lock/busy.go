@@ -14,11 +14,8 @@ import (
 )
 
 // onBusy handles a refusal: the lock is held elsewhere. If the channel was subscribed to before the attempt, the waiters wait for a release
-// message. Otherwise they wait for the subscription, after which they try again. In both cases a timer limits the wait.
-//
-// A wake-up between the attempt and the subscription is not lost: the confirmation of the subscription leads to another attempt, and a message
-// that came during the attempt is in wokenFor. The timer is for messages that are lost, or never sent: if a holder's process has died, its lease
-// just expires.
+// message. Otherwise they wait for the subscription, and then try again, because they get no message of a release before it. In both cases a timer
+// limits the wait: a message may be lost, and when a dead process's lease expires, none is sent.
 func (s *State) onBusy(now time.Duration, m *callDone) {
 	if m.acquired.Queued {
 		s.pending.standing, s.phase = true, free
@@ -81,7 +78,7 @@ func (s *State) pauseAfter(now time.Duration, refusal scripts.Acquired) time.Dur
 		pause = s.upToExpiry(pause, refusal.TTL)
 	}
 	if refusal.Strange && !s.standby {
-		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // the release of that other library sends no message
+		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // the release of the other library sends no message
 	}
 	return pause
 }
@@ -124,20 +121,23 @@ func (s *State) nextSpin() time.Duration {
 	return pause - s.policy.Jitter(pause/2)
 }
 
-// listen subscribes to the channel on which releases are published, if the kind of lock has one. The first contender in Redis' queue also
-// needs the channel on which releases of other kinds of lock are published (Kind.Others). A contender on standby does not subscribe, because
-// the contender ahead of it does. A process far back in a crowd subscribes to the channel of its row instead.
+// listen subscribes to the channel on which releases are published, if the kind of lock has one. It is usually one channel per lock; for a lock
+// with a queue in Redis it is one per grant. There are three special cases:
+//   - A contender on standby does not subscribe, because the contender of this process that is ahead of it does.
+//   - A process far back in a crowd subscribes to the channel of its row instead (package turns).
+//   - The first contender in Redis' queue subscribes to a second channel too: that of the releases of other kinds of lock (Kind.Others).
 func (s *State) listen() {
 	if s.standby || s.address.Kind.Channel == nil {
 		return
 	}
-	if row := s.turns.Row(); row != s.row && s.watch != wait.Unwatched {
+	kind, row := s.address.Kind, s.turns.Row()
+	if s.watch != wait.Unwatched && (row != s.row || kind.Queued && s.channel != kind.Channel(s.address.Raw, s.pending.id)) {
 		s.unlisten()
 	}
-	if s.watch == wait.Unwatched {
-		s.watch, s.channel, s.row = wait.Subscribing, s.address.Kind.Channel(s.address.Raw, s.pending.id), s.turns.Row()
-		if s.row > 0 {
-			s.channel = scripts.RowChannel(s.channel, s.row)
+	if s.watch == wait.Unwatched { // the name is made only here, because each waiter that arrives leads to a call of listen
+		s.watch, s.channel, s.row = wait.Subscribing, kind.Channel(s.address.Raw, s.pending.id), row
+		if row > 0 {
+			s.channel = scripts.RowChannel(s.channel, row)
 		}
 		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel})
 	}
@@ -147,9 +147,9 @@ func (s *State) listen() {
 	}
 }
 
-// counts returns the argument of an attempt for this waiter that makes a refusal report the place of this process. It is the channel of
-// releases, with a mark before it if this process knows of a crowd, or empty if the refusal need not report the place.
-func (s *State) counts(head *wait.Request) string {
+// report returns the argument by which this waiter's attempt asks for the place of this process, in case of a refusal. It is the channel of
+// releases, with a mark before it if this process knows of a crowd, or empty if no place is asked for.
+func (s *State) report(head *wait.Request) string {
 	mark := ""
 	switch {
 	case s.turns.InCrowd():
@@ -165,13 +165,12 @@ func (s *State) counts(head *wait.Request) string {
 	return mark + s.channel
 }
 
-// onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection the
-// first waiters of all actors try. To spread their attempts, each tries after a short random delay, unless an attempt is due earlier. A process
-// does not try before its turn, or while it waits for a call.
+// onChannelReady makes the first waiter try, because this process has missed the messages before the subscription. It does not try before the turn of
+// this process, or while this process waits for its row to be called. After a reconnection the first waiters of all actors try, so each waits for a
+// short random delay, unless its attempt is due earlier.
 //
-// There are two exceptions, for a subscription that is new and not restored. If the channel is that of a row, the process does not try: at least
-// one other row is called first, so no call has been missed. If the channel is that of releases, and the process has a place in a crowd, it
-// waits for its turn (Turns.FirstTry).
+// After a new subscription (not a restored one) to the channel of a row, the process does not try. At least one other row is called first, so it has
+// not missed the call of its row. After a new subscription to releases, a process with a place in a crowd waits for its turn (Turns.FirstTry).
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == wait.Unwatched || s.member == nil && m.Channel != s.channel {
 		return
@@ -211,7 +210,7 @@ func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 			s.listen()
 		}
 	case s.phase != free && s.phase != acquiring:
-		// The message is of an earlier release, of this process's own, or of a force-release, which a renewal or a look notices.
+		// The message is that of an earlier release, of this process's own release, or of a force-release, which a renewal or a look notices.
 		s.turns.Overheard(m.Releases)
 	default:
 		if at := s.turns.Hear(&s.policy.Policy, now, m.Releases); at != clock.Never {

@@ -25,6 +25,8 @@ type (
 	}
 	// promoted ends a contender's standby. If called is set, the contender asks at once: it is probably the first in Redis' queue, or the holder.
 	promoted struct{ called bool }
+	// deposed ends a grant that cannot exist beside one that Redis has made since.
+	deposed struct{}
 	// callDone is the result of a script call of this lock.
 	callDone struct {
 		call  *lockCall
@@ -43,9 +45,9 @@ type (
 	}
 )
 
-// news returns the message for the actors that the same name has in other families, after a force-release; nil: no message. The force-release may
-// have ended grants of those actors as well, and they do not get its result.
-func (m *callDone) news() any {
+// notice returns the message that tells the actors of the same name in other families about a force-release, or nil if there is nothing to tell. The
+// force-release may have ended their grants as well, but only this actor gets its result.
+func (m *callDone) notice() any {
 	switch {
 	case m.class == scripts.Unknown:
 		return wait.LookAround{}
@@ -60,9 +62,9 @@ func (m *callDone) news() any {
 type lockCall struct {
 	do      callKind
 	address *lease.Address
-	home    *State        // the member of a group that made the call
+	state   *State        // the member of a group that made the call
 	terms   scripts.Terms // of an extend: Lease is the TTL; of an inspect and a force-release: there are none
-	news    int           // of an acquire: spare.news when the call was made
+	changes int           // of an acquire: spare.changes when the call was made
 	request *wait.Request // of a side call: the request that asked for it
 	target  *grant        // of a look: the grant that was held when the call was made
 	again   bool          // of a side call: the call is a repeat, because its first copy reached Redis too late
@@ -81,7 +83,7 @@ const (
 	callAcquire callKind = iota
 	callPass
 	callRelease
-	// The others.
+	// The side calls, beside the main call. Any number of them may be in flight.
 	callOrphan // a release in the background
 	callExtend
 	callInspect
@@ -127,7 +129,7 @@ func (c *lockCall) Recycle() {
 
 // Answered turns a raw result into what the step understands. A reply that cannot be understood leaves the outcome unknown: the script was
 // executed, but nobody knows with what result.
-func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
+func (c *lockCall) Answered(m *rpc.Result) (message, notice any) {
 	done := &c.done
 	*done = callDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
 	var err error
@@ -165,7 +167,7 @@ func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
 		}
 	}
 	if c.do == callForceRelease {
-		news = done.news()
+		notice = done.notice()
 	}
-	return done, news
+	return done, notice
 }

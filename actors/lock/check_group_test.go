@@ -18,7 +18,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	for r := h.queue.Front(); r != nil; r = r.Next {
 		places[r]++
 		if h.upgrades(r) {
-			errs = append(errs, fmt.Errorf("%v waits for the lock alone, while its own owner shares the lock with others", r.Do))
+			errs = append(errs, fmt.Errorf("%v waits for the exclusive lock, while its own owner shares the lock with others", r.Do))
 		}
 	}
 	for _, a := range h.again {
@@ -33,7 +33,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 		if err := view.check(0); err != nil { // time 0: a member looks at its deadline only in its next step
 			errs = append(errs, fmt.Errorf("member %d: %w", members, err))
 		}
-		if s == &h.desk {
+		if s == &h.common {
 			return
 		}
 		waiting += s.queue.Len
@@ -45,8 +45,8 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 		}
 	})
 	errs = append(errs, c.checkOpen(places), checkOrder(h))
-	if members != h.members || holding != h.holding || waiting != h.crowd {
-		errs = append(errs, fmt.Errorf("%d members, %d with a grant, %d requests wait; counted %d, %d and %d", members, holding, waiting, h.members, h.holding, h.crowd))
+	if members != h.members || holding != h.holding || waiting != h.waiting {
+		errs = append(errs, fmt.Errorf("%d members, %d with a grant, %d requests wait; counted %d, %d and %d", members, holding, waiting, h.members, h.holding, h.waiting))
 	}
 	if panicked {
 		return errors.Join(errs...) // the next step continues
@@ -93,13 +93,13 @@ func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,
 	}
 	for call := range c.flying {
-		v.flying[call] = call.home == s
-		if call.home != s {
+		v.flying[call] = call.state == s
+		if call.state != s {
 			delete(v.flying, call)
 		}
 	}
 	for g := range c.kept {
-		if homeOf(g) == s {
+		if stateOf(g) == s {
 			v.kept[g] = true
 		}
 	}
@@ -118,22 +118,22 @@ func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 
 // checkAlone checks that nobody but the owner holds the lock beside a grant that excludes others.
 func (c *stepChecker) checkAlone(h *Group) error {
-	var alone *member
+	var writer *member
 	for s := h.first; s != nil; s = s.next {
-		if s.grant != nil && s.address.Kind.Grants == scripts.GrantPerLock {
-			if alone != nil {
-				return fmt.Errorf("%s and %s both hold the lock exclusively", alone.grant.ID, s.grant.ID)
+		if s.phase == held && s.address.Kind.Grants == scripts.GrantPerLock {
+			if writer != nil {
+				return fmt.Errorf("%s and %s both hold the lock exclusively", writer.grant.ID, s.grant.ID)
 			}
-			alone = s
+			writer = s
 		}
 	}
-	if alone == nil || alone.phase != held {
+	if writer == nil {
 		return nil
 	}
 	for s := h.first; s != nil; s = s.next {
 		for _, hold := range s.holds {
-			if hold.Owner != alone.holds[0].Owner || hold.Owner.IsZero() && s != alone {
-				return fmt.Errorf("%s holds the lock beside %s, with which another owner holds it exclusively", s.grant.ID, alone.grant.ID)
+			if hold.Owner != writer.holds[0].Owner || hold.Owner.IsZero() && s != writer {
+				return fmt.Errorf("%s holds the lock beside %s, with which another owner holds it exclusively", s.grant.ID, writer.grant.ID)
 			}
 		}
 	}

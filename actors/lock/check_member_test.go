@@ -191,6 +191,8 @@ func (c *memberCheck) checkTwins() error {
 		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, s.alarmAt)
 	case (s.watch != wait.Unwatched) != c.watched:
 		return fmt.Errorf("watched: %v, believed %v", c.watched, s.watch)
+	case c.watched && s.phase == free && s.pending.standing && !s.standby && s.failures.Count == 0 && s.channel != s.address.Kind.Channel(s.address.Raw, s.pending.id):
+		return fmt.Errorf("%s waits for messages to an earlier grant: %s", s.pending.id, s.channel)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // stepChecker watches a State or a Group from outside, step by step, and reports whatever must never happen. Transcripts and the random
@@ -28,14 +29,16 @@ type stepChecker struct {
 	guarded map[string]bool       // actors that are watched
 	watched map[string]bool       // channels that are subscribed to
 	alarmAt time.Duration
-	ends    bool                    // the runtime is shutting down or closing
-	inside  map[protocol.Owner]bool // owners that held the lock before the step
+	ends    bool                     // the runtime is shutting down or closing
+	inside  map[protocol.Owner]bool  // owners that held the lock before the step
+	orphans map[string]bool          // grants that were orphans after the last step
+	lost    map[string]time.Duration // by grant: until when an acquire whose outcome is unknown may be executed
 }
 
 func newStepChecker(s wait.Machine) *stepChecker {
 	return &stepChecker{
 		state: s, open: map[*wait.Request]bool{}, came: map[*wait.Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, ended: map[*lease.Hold]bool{}, guarded: map[string]bool{},
-		watched: map[string]bool{}, alarmAt: clock.Never,
+		watched: map[string]bool{}, lost: map[string]time.Duration{}, alarmAt: clock.Never,
 	}
 }
 
@@ -63,6 +66,9 @@ func (c *stepChecker) before(now time.Duration, message any) {
 		c.open[m], c.came[m] = true, now
 	case *callDone:
 		delete(c.flying, m.call)
+		if m.class == scripts.Unknown {
+			c.lost[m.call.terms.Grant] = max(c.lost[m.call.terms.Grant], m.call.Deadline)
+		}
 	case wait.Alarm:
 		c.alarmAt = clock.Never
 	case wait.RequesterGone:
@@ -83,12 +89,34 @@ func (c *stepChecker) eachMember(f func(s *State)) {
 	}
 }
 
+// checkCopies checks that a new orphan waits for late copies of its acquire only if there may be any: a call is in flight, or its outcome is
+// unknown. Otherwise the actor would send releases in vain, and keep Close waiting.
+func (c *stepChecker) checkCopies(now time.Duration) (err error) {
+	until := map[string]time.Duration{}
+	for call := range c.flying {
+		until[call.terms.Grant] = max(until[call.terms.Grant], call.Deadline)
+	}
+	orphans := map[string]bool{}
+	c.eachMember(func(s *State) {
+		for _, g := range s.orphans {
+			if orphans[g.id] = true; !c.orphans[g.id] && g.duplicateUntil > max(now, c.lost[g.id], until[g.id]) {
+				err = fmt.Errorf("%s is released until %v, for copies that cannot exist", g.id, g.duplicateUntil)
+			}
+		}
+	})
+	c.orphans = orphans
+	return err
+}
+
 // after checks the effects of a step, and the state after it.
 func (c *stepChecker) after(now time.Duration, effects []wait.Effect, panicked bool) error {
 	for i := range effects {
 		if err := c.effect(now, &effects[i], panicked); err != nil {
 			return err
 		}
+	}
+	if err := c.checkCopies(now); err != nil {
+		return err
 	}
 	if h, ok := c.state.(*Group); ok {
 		return c.checkGroup(now, h, panicked)
@@ -167,7 +195,7 @@ func (c *stepChecker) answer(now time.Duration, r *wait.Request, panicked bool) 
 	if r.Do != wait.Acquire || r.Err != nil || panicked && lost(r.Hold) {
 		return nil //nolint:nilerr // refused, or granted and lost by the panic
 	}
-	s := homeOf(r.Hold.Grant)
+	s := stateOf(r.Hold.Grant)
 	switch {
 	case c.ends && (r.Owner.IsZero() || !c.inside[r.Owner]):
 		return fmt.Errorf("a new holder is granted the lock while the runtime ends")

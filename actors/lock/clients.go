@@ -123,7 +123,7 @@ func (s *State) Requesters() []lease.Ref {
 	return all
 }
 
-// WaitingOf returns the acquire that a Cancel of the actor message API names; nil: it has been answered.
+// WaitingOf returns the acquire that a Cancel of the actor message API names, or nil if it has been answered.
 func (s *State) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
 	if c := s.clients[pid.GetId()]; c != nil {
 		return c.waiting[id]

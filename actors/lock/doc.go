@@ -1,8 +1,8 @@
 // Package lock is the machine of locks. It is pure (wait.Machine): messages and time go in, effects come out. The shell (package actors)
 // calls Step and carries out the effects; transcripts in testdata show each decision.
 //
-// A State is a lock with one contender and one grant at a time. A Group is one with several contenders or grants. Each of these is a member,
-// which is a State of its own. Both are in one package, because a Group uses the fields of its members everywhere.
+// A State is a lock with one contender and one grant at a time. A Group is a lock with several contenders or grants. Each contender or grant is a
+// member, which is a State of its own. Both are in one package, because a Group uses the fields of its members everywhere.
 //
 //	step.go      the state, what is due next
 //	call.go      a call: its script, its reply; messages beside those of package wait
@@ -21,7 +21,7 @@
 //
 // More of the group:
 //
-//	group_place.go    which requests become part of a member
+//	group_admit.go    which requests become part of a member
 //	group_effects.go  combines the members' effects into those of one actor
 //	group_alarms.go   which member's alarm comes first
 //	group_spare.go    which waiters for permits ask, and to which a permit is passed on

@@ -11,12 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// orphan is a grant that may exist in Redis although no local request wants it. It is released by its id, which is never used twice, until
-// it certainly does not exist any more, or its lease has expired.
+// orphan is a grant that may exist in Redis although no local request wants it. Releases of its id, which is never used twice, are
+// repeated until the grant certainly does not exist any more, or its lease has expired.
 //
-// One release is not enough: it may reach Redis before the acquire that it undoes, which a network or a server may have delayed. Only a
-// release that was sent after duplicateUntil is the last one. Earlier releases shorten the time for which the lock is taken although nobody
-// holds it.
+// One release is not enough: if a network or a server has delayed the acquire, the release may reach Redis first. Only a release that was
+// sent after duplicateUntil is the last one. Earlier releases shorten the time for which the lock is taken although nobody holds it.
 type orphan struct {
 	id             string
 	duplicateUntil time.Duration // a delayed duplicate of its acquire may run until this instant, so an earlier release is not the last one
@@ -26,8 +25,8 @@ type orphan struct {
 	releases       int           // number of releases that were executed before duplicateUntil
 	failures       int           // number of failed releases
 	lasting        bool          // no lease ends it: it may be in Redis' queue, or its owner's other grants keep the key
-	least          time.Duration // end of its at-least, until which the lock stays taken
-	nobody         bool          // only the at-least keeps the lock taken, so the release waits for the end of the at-least
+	least          time.Duration // end of its at-least time, until which the lock stays taken
+	nobody         bool          // only the at-least time keeps the lock taken, so the release waits for its end
 }
 
 // orphanFrom makes a grant an orphan, which is released in the background. from is the instant of the first release, and length is the lease that
@@ -35,12 +34,14 @@ type orphan struct {
 func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length time.Duration) *orphan {
 	s.orphans = append(s.orphans, orphan{
 		id: id, duplicateUntil: duplicateUntil, next: from, until: max(from, duplicateUntil) + length + lease.Margin(length),
+		lasting: s.address.Kind.Queued,
 	})
 	return &s.orphans[len(s.orphans)-1]
 }
 
-// frees reports whether a grant is being released in the background and its at-least is over, so that the lock is about to be free. It is also
-// true of the last grant that was released in this way: a reply that names that grant as the holder is older than its release.
+// frees reports whether a grant is being released in the background and its at-least time is over, so that the lock is about to be free. It also
+// reports true for the grant that was the last to be released in this way, because a reply that names that grant as the holder is older than the
+// release.
 func (s *State) frees(now time.Duration, id string) bool {
 	return id != "" && id == s.freed || slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id && g.least <= now })
 }
@@ -102,16 +103,16 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	}
 }
 
-// remembers returns the state that remembers an orphan that has ended. In a group that is the desk, because the member may end with the orphan.
+// remembers returns the state that remembers an orphan that has ended. In a group that is group.common, because the member may end with the orphan.
 func (s *State) remembers() *State {
 	if s.member != nil {
-		return &s.member.group.desk
+		return &s.member.group.common
 	}
 	return s
 }
 
-// freeLater schedules another release if a release has kept the lock taken until the end of its at-least. That is needed only if other
-// grants of the owner keep the key, because then the key does not expire at the end of the at-least.
+// freeLater schedules another release for the end of the at-least time, if a release has kept the lock taken until then. That is needed only if other
+// grants of the owner keep the key, because the key then does not expire by itself.
 func (s *State) freeLater(now time.Duration, m *callDone) {
 	if m.call.terms.Keep > 0 && s.stage < wait.Closing {
 		end := now + m.call.terms.Keep
@@ -173,8 +174,8 @@ func (s *State) lostLease(now time.Duration, reason protocol.LossReason) wait.Ef
 	}}
 }
 
-// endHolds ends all local leases on the grant. A goroutine that has claimed its lease to release it has won against the loss; its request is on its
-// way and is answered by onRelease. claimed counts such requests, because the actor must not stop before they arrive.
+// endHolds ends all local leases on the grant. A goroutine that is releasing its lease has ended that lease itself, and its request is on its way to
+// onRelease. claimed counts such requests, because the actor must not stop before they arrive.
 func (s *State) endHolds(err error, reason protocol.LossReason) {
 	for _, h := range s.holds {
 		switch {
@@ -202,7 +203,7 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 	if to >= wait.Closing && s.phase == held {
 		s.endHolds(protocol.ErrClosed, "")
 	}
-	if to >= wait.Closing { // drop the releases that wait for the end of an at-least
+	if to >= wait.Closing { // drop the releases that wait for the end of an at-least time
 		s.orphans = slices.DeleteFunc(s.orphans, func(g orphan) bool { return g.nobody })
 	}
 	if s.inflight == nil {

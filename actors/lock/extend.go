@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// extension is the state of the calls that change the length of the grant's fixed lease, or lengthen its at-least, for extends and re-entries. They
-// run one at a time, because a delayed duplicate of an earlier call could undo the effect of a later one. For the same reason the call for the next
-// request waits until no duplicate of an earlier call can run.
+// extension is the state of the calls that change the length of the grant's fixed lease, or lengthen its at-least time, for extends and
+// re-entries. The calls run one at a time. The call for the next request waits until no delayed duplicate of an earlier call can run, because the
+// duplicate could undo its effect.
 type extension struct {
 	waiting        []*wait.Request // the call is for the first of them
-	call           *lockCall       // in flight; nil: none
+	call           *lockCall       // in flight, or nil if there is none
 	retryAt        time.Duration   // no call before this instant
 	duplicateUntil time.Duration   // a delayed duplicate of an earlier call may run until this instant
 	failures       wait.Failures
@@ -31,7 +31,7 @@ func (s *State) extending() *extension {
 	return s.extension
 }
 
-// onExtend queues an extend of a fixed lease that is held here, or of an at-least that Redis has not granted yet. A renewed lease has no
+// onExtend queues an extend of a fixed lease that is held here, or of an at-least time that Redis has not granted yet. A renewed lease has no
 // length that a user could set.
 func (s *State) onExtend(now time.Duration, r *wait.Request) {
 	switch h := s.holdOf(r); {
@@ -56,7 +56,7 @@ func endOf(h *lease.Hold) error {
 	return h.Reason()
 }
 
-// advanceExtension serves the first request, or all requests if the grant has ended.
+// advanceExtension serves requests, or calls endExtension if the grant has ended.
 func (s *State) advanceExtension(now time.Duration) {
 	e := s.extension
 	if s.phase != held {
@@ -95,7 +95,7 @@ func (s *State) lacks(now time.Duration, r *wait.Request) bool {
 	return !s.grant.Watched && r.Lease > s.grant.Left(now) || r.AtLeast > max(s.grant.Left(now), s.grant.Missing(now))
 }
 
-// sendExtend sets the remaining time of the grant's lease, but not to less than what is left of its at-least. Until the reply comes, the
+// sendExtend sets the remaining time of the grant's lease, but not to less than what is left of its at-least time. Until the reply comes, the
 // earlier of the old and the new deadline counts, because nobody knows whether Redis has executed the call. longest remembers the longer
 // lease, for which the grant may be in Redis.
 func (s *State) sendExtend(now time.Duration, r *wait.Request) {
@@ -114,8 +114,9 @@ func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 	}
 }
 
-// onExtendDone moves the deadline after a confirmed extend. The lease counts from the instant before the call was sent, as for an acquire.
-// The watchdog gets the grant anew, because its timer was set for the old deadline.
+// onExtendDone moves the deadline of a fixed lease after a confirmed extend. The lease counts from the instant before the call was sent, as for an
+// acquire. The grant is then removed from the watchdog and added again, because the watchdog's timer was set for the old deadline. If the watchdog
+// renews the lease, it sets the deadline itself.
 //
 // If the outcome is unknown, the call is repeated. Until a reply comes, the deadline stays at the earlier of the old and the new one.
 func (s *State) onExtendDone(now time.Duration, m *callDone) {
@@ -171,7 +172,7 @@ func (s *State) extended(now time.Duration, r *wait.Request) {
 	s.leaveExtension(r)
 }
 
-// leaveExtension removes r from the requests that wait for an extend; false: it was not there. If a call was in flight for r, the next
+// leaveExtension removes r from the requests that wait for an extend. It returns false if r was not there. If a call was in flight for r, the next
 // request waits until no duplicate of that call can run.
 func (s *State) leaveExtension(r *wait.Request) bool {
 	e := s.extension

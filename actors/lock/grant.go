@@ -12,7 +12,7 @@ import (
 // grant is a lease.Grant with what only the machine knows about it.
 type grant struct {
 	lease.Grant
-	home           *State
+	state          *State
 	plain          string        // runtimeUUID:number, from which the id is made
 	duplicateUntil time.Duration // a delayed duplicate of the acquire may run until this instant
 	terms          wait.Terms
@@ -35,5 +35,5 @@ func (g *grant) whyOver() protocol.LossReason {
 // is reports whether shared is the part of this grant that the machine shares with others.
 func (g *grant) is(shared *lease.Grant) bool { return g != nil && &g.Grant == shared }
 
-// homeOf returns the machine that made a grant.
-func homeOf(shared *lease.Grant) *State { return shared.Part.(*grant).home }
+// stateOf returns the machine that made a grant.
+func stateOf(shared *lease.Grant) *State { return shared.Part.(*grant).state }

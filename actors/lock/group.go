@@ -26,14 +26,14 @@ func New(policy *wait.Policy, address *lease.Address) wait.Machine {
 
 // Group is the machine of a lock that may have several contenders or grants at once: each waiter of a fair lock has a place in Redis' queue,
 // several readers hold a lock together, and there are many permits. Each contender or grant is a member, which is a State of its own. The
-// group decides which requests become part of a member (group_place.go). It passes each message to the member that it is about, and combines
-// the members' effects into those of one actor (group_effects.go).
+// group decides which requests become part of a member (group_admit.go). It passes each message to the member concerned, and combines the members'
+// effects into those of one actor (group_effects.go).
 //
 // A member decides about its own contender or grant. The group decides whatever concerns several of them: which members ask Redis, which are
 // subscribed to a channel, which grants exclude each other, and when the process has its turn.
 //
-// A step of one member may lead to steps of others, for example when a release makes another member the holder. The group notes these in the
-// field again, and takes them one after the other. If it took one within another, a member could change while its own step is running.
+// A step of one member may lead to steps of others, for example when a release makes another member the holder. The group keeps these in a list
+// (Group.again), and takes them one after another. If it took one inside another, a member could change while its own step is running.
 type Group struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -41,11 +41,11 @@ type Group struct {
 	self    lease.Actor
 
 	queue   wait.Queue // requests that wait to become part of a member
-	crowd   int        // number of requests that wait, in queue or in a member
+	waiting int        // number of requests that wait, in queue or in a member
 	first   *member    // the members, oldest first
 	last    *member
 	members int
-	desk    State       // handles inspects and force-releases, refuses releases and extends of leases that nobody holds
+	common  State       // handles inspects and force-releases, refuses releases and extends of leases that nobody holds
 	turns   turns.Turns // all members take their turns together
 
 	spare    spare
@@ -62,7 +62,7 @@ type Group struct {
 	atHand    again         // the step that is running
 	holding   int           // number of members with a grant
 	fixed     int           // number of members whose fixed lease Redis may lose unnoticed
-	lookAt    time.Duration // when Redis is next asked whether it still has those fixed leases; 0: not planned
+	lookAt    time.Duration // when Redis is next asked whether it still has those fixed leases, or 0 if that is not planned
 	wanted    bool          // ask Redis once more about the fixed leases, even if no request waits
 	effects   []wait.Effect
 }
@@ -72,10 +72,10 @@ type member struct {
 	State
 	group      *Group
 	prev, next *member
-	reserved   string // the id for the next grant; "": a new one is made
+	reserved   string // the plain id (pendingGrant.plain) of the next grant; if "", a new one is made
 	first      bool   // the member was the first in Redis' queue when it last asked
-	joined     int64  // when its pending grant has joined Redis' queue, in microseconds of server time; 0: it has not joined
-	others     string // the channel of the other kinds of lock, if it is subscribed to; "": it is not
+	joined     int64  // when its pending grant joined Redis' queue, in microseconds of server time, or 0 if it has not joined
+	others     string // the channel of the other kinds of lock, if it is subscribed to, or "" if it is not
 	shared     bool   // holders with the usual lease may share this member
 	counted    bool   // the member is counted in group.holding
 	fixed      bool   // the member is counted in group.fixed
@@ -96,18 +96,17 @@ type again struct {
 
 func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 	h.policy, h.address, h.alarmAt, h.told = policy, address, clock.Never, clock.Never
-	h.queue.Crowd = &h.crowd
+	h.queue.Total = &h.waiting
 	h.listeners, h.guarded = map[string]*listeners{}, map[string]int{}
-	h.desk.init(policy, address)
-	h.desk.ringing = &alarmPlace{}
+	h.common.init(policy, address)
+	h.common.ringing = &alarmEntry{}
 	h.spare.count = contendersMax
 }
 
 // Step handles one message and returns the effects, which then belong to the caller.
 //
-// After the message, Step does what is due, in a fixed order. It ends a lingering grant before it admits waiters: if that grant has expired, its
-// member ends at once, and keeps no waiter out. It admits waiters before promote chooses the first contender, because one of them may be the
-// first.
+// After the message, Step does what is due, in a fixed order. A lingering grant ends before waiters are admitted: if it has expired, its member ends
+// at once, and keeps no waiter out. Waiters are admitted before promote chooses the first contender, because one of them may be the first.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // the steps that a panic has left
 	h.receive(now, message)
@@ -124,7 +123,7 @@ func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	return h.takeEffects()
 }
 
-func (h *Group) Start(self lease.Actor) { h.self, h.desk.self = self, self }
+func (h *Group) Start(self lease.Actor) { h.self, h.common.self = self, self }
 
 func (h *Group) Room() *[]wait.Effect { return &h.effects }
 
@@ -134,7 +133,8 @@ func (h *Group) takeEffects() []wait.Effect {
 	return effects
 }
 
-// receive passes a message to the member that it is about: the one that made a call, the home of a grant, or all of them.
+// receive passes a message to the members that it concerns: a result to the member that made the call, a message about a grant to the member that has
+// the grant.
 func (h *Group) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:
@@ -142,11 +142,11 @@ func (h *Group) receive(now time.Duration, message any) {
 	case wait.CancelRequest:
 		h.onCancel(now, m)
 	case *callDone:
-		h.deliver(now, m.call.home, m)
+		h.deliver(now, m.call.state, m)
 	case lease.Due:
-		h.deliver(now, homeOf(m.Grant), m)
+		h.deliver(now, stateOf(m.Grant), m)
 	case lease.Gone:
-		h.deliver(now, homeOf(m.Grant), m)
+		h.deliver(now, stateOf(m.Grant), m)
 	case wait.ChannelReady:
 		h.onChannelReady(now, m)
 	case wait.ChannelMessage:
@@ -165,48 +165,47 @@ func (h *Group) receive(now time.Duration, message any) {
 	}
 }
 
-// onRequest chooses the member that serves a request. It stores the member in the request's Home, so that a cancel finds it.
+// onRequest chooses the member that serves a request. It stores the member in the request's Part, so that a cancel finds the member.
 func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	switch r.Do {
 	case wait.Acquire:
 		h.admit(now, r, false)
 	case wait.Release, wait.Extend:
 		s := h.servesLease(r)
-		r.Home = s
+		r.Part = s
 		if r.Do == wait.Release && h.address.Kind.Grants == scripts.GrantPerHolder {
 			h.succeed(now, s, r)
 		}
 		h.deliver(now, s, r)
 	default:
-		r.Home = &h.desk
+		r.Part = &h.common
 		h.deliver(now, servedBy(r), r)
 	}
 }
 
 // servedBy returns the member that serves a request, or served it last.
-func servedBy(r *wait.Request) *State { return r.Home.(*State) }
+func servedBy(r *wait.Request) *State { return r.Part.(*State) }
 
-// servesLease returns the member with the lease that a release or extend names. If no member has it, the desk serves the request: the desk
+// servesLease returns the member with the lease that a release or extend names. If no member has it, h.common serves the request: it
 // has no grant, so it refuses.
 func (h *Group) servesLease(r *wait.Request) *State {
 	if r.Hold != nil {
-		return homeOf(r.Hold.Grant)
+		return stateOf(r.Hold.Grant)
 	}
 	for s := h.first; s != nil; s = s.next {
 		if s.holdOf(r) != nil {
 			return &s.State
 		}
 	}
-	return &h.desk
+	return &h.common
 }
 
-// onCancel ends the wait of a request. If it waits for a fair lock, the waiters behind it first move up, so that its place in Redis' queue
-// is not lost.
+// onCancel ends the wait of a request. For a fair lock, the waiters behind it move up first, so that its place in Redis' queue is not lost.
 func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 	switch r := m.Request; {
 	case h.leave(r):
 		h.answer(r, h.waitError(now, r, m.Cause))
-	case r.Home != nil:
+	case r.Part != nil:
 		h.moveUp(now, r)
 		h.deliver(now, servedBy(r), m)
 	}
@@ -225,8 +224,8 @@ func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	}
 }
 
-// onChannelMessage wakes the members that are subscribed to the channel. If processes take turns, all members take them together and count
-// the message once. Otherwise each member would count it as another process's turn.
+// onChannelMessage wakes the members that are subscribed to the channel. If processes take turns, the group counts the message once for all its
+// members, because they take their turns together.
 func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	l := h.listeners[m.Channel]
 	switch {
@@ -252,8 +251,7 @@ func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	}
 }
 
-// onAlarm delivers the alarm to each member whose alarm is due. If a member's alarm has been moved to a later instant meanwhile, it goes back to
-// the heap.
+// onAlarm delivers the alarm to each member whose alarm is due. A member that wants its alarm later by now goes back into the heap.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // a member that wants another alarm at once waits for the next step
@@ -290,7 +288,7 @@ func (h *Group) onClose(m wait.Close) {
 }
 
 // advanceStage passes the stage of a shutdown on to the members. While the runtime drains, one kind of contender may continue: its owner already
-// holds the lock alone, and may need this second hold to finish and release the first. If the first hold ends before that, the contender is
+// holds the lock exclusively, and may need this second hold to finish and release the first. If the first hold ends before that, the contender is
 // refused like any other.
 func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
@@ -303,14 +301,14 @@ func (h *Group) advanceStage(now time.Duration) {
 		}
 		s = prev
 	}
-	if h.desk.stage < h.stage {
-		h.deliver(now, &h.desk, wait.Close{Stage: h.stage})
+	if h.common.stage < h.stage {
+		h.deliver(now, &h.common, wait.Close{Stage: h.stage})
 	}
 }
 
-// each calls f for the desk and every member. f may end the member that it is called for.
+// each calls f for h.common and every member. f may end the member that it is called for.
 func (h *Group) each(f func(s *State)) {
-	f(&h.desk)
+	f(&h.common)
 	for s := h.first; s != nil; {
 		next := s.next
 		f(&s.State)
@@ -322,14 +320,14 @@ func (h *Group) each(f func(s *State)) {
 func (h *Group) reportSlow(now time.Duration) {
 	limit := h.policy.SlowWait
 	for r, ahead := h.queue.NextSlow(now, limit); r != nil; r, ahead = h.queue.NextSlow(now, limit) {
-		h.effects = append(h.effects, h.known().slow(now, r, ahead+h.crowd-h.queue.Len))
+		h.effects = append(h.effects, h.known().slow(now, r, ahead+h.waiting-h.queue.Len))
 	}
 	h.alarmAt = min(h.alarmAt, h.queue.SlowAt(limit))
 }
 
 // Idle reports whether the actor could stop without losing anything.
 func (h *Group) Idle() bool {
-	return h.members == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.desk.Idle()
+	return h.members == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.common.Idle()
 }
 
 // setAlarm sets the timer to the earliest instant at which there is something to do. It does not move the timer to a later instant,
@@ -361,7 +359,7 @@ func (h *Group) Distrust(now time.Duration) []wait.Effect {
 	return h.takeEffects()
 }
 
-// WaitingOf returns the acquire that a Cancel of the actor message API names; nil: it has been answered.
+// WaitingOf returns the acquire that a Cancel of the actor message API names, or nil if it has been answered.
 func (h *Group) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
 	for r := h.queue.Front(); r != nil; r = r.Next {
 		if r.Requester != nil && r.Requester.GetId() == pid.GetId() && r.ID == id {
@@ -379,7 +377,7 @@ func (h *Group) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
 // Held returns the local leases and the number of waiters.
 func (h *Group) Held() (holds []*lease.Hold, waiting int) {
 	h.each(func(s *State) { holds = append(holds, s.holds...) })
-	return holds, h.crowd
+	return holds, h.waiting
 }
 
 // Leased reports whether there is a local lease.
@@ -415,7 +413,7 @@ func (h *Group) Forget(r *wait.Request) {
 	}
 	h.effects = slices.DeleteFunc(h.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })
 	h.again = slices.DeleteFunc(h.again, func(a again) bool { return a.message == r })
-	if r.Home != nil {
+	if r.Part != nil {
 		servedBy(r).Forget(r)
 		h.again = append(h.again, again{servedBy(r), nil}) // the member may have nothing left to do
 	}

@@ -13,10 +13,10 @@ import (
 // heap.
 type alarms []*State
 
-// alarmPlace is the place of a member among the alarms.
-type alarmPlace struct {
+// alarmEntry is the alarm of a member.
+type alarmEntry struct {
 	order uint64 // by arrival of the member
-	index int    // counted from 1; 0: the member has set no alarm
+	index int    // counted from 1, or 0 if the member has set no alarm
 	due   time.Duration
 }
 
@@ -49,7 +49,7 @@ func (a *alarms) Pop() any {
 	return s
 }
 
-// set sets the alarm of a member; clock.Never: none.
+// set sets the alarm of a member. clock.Never removes it.
 func (a *alarms) set(s *State, at time.Duration) {
 	there := s.ringing.index > 0
 	s.ringing.due = at
@@ -63,7 +63,7 @@ func (a *alarms) set(s *State, at time.Duration) {
 	}
 }
 
-// next returns the instant of the earliest alarm; clock.Never: there is none.
+// next returns the instant of the earliest alarm, or clock.Never if there is none.
 func (a *alarms) next() time.Duration {
 	if len(*a) == 0 {
 		return clock.Never
@@ -71,7 +71,7 @@ func (a *alarms) next() time.Duration {
 	return (*a)[0].ringing.due
 }
 
-// take removes the earliest alarm if it is due and returns its member; nil: none is due.
+// take removes the earliest alarm if it is due and returns its member, or nil if none is due.
 func (a *alarms) take(now time.Duration) *State {
 	if a.next() > now {
 		return nil

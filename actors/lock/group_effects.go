@@ -22,7 +22,8 @@ func (h *Group) deliver(now time.Duration, s *State, message any) {
 	}
 }
 
-// follow takes the noted steps in order, until none is left. Each may note others. After a panic, the next step of the group takes the rest.
+// follow takes the noted steps in order, until none is left. Each step may note further steps. After a panic, the next step of the group takes those
+// that are left.
 func (h *Group) follow(now time.Duration) {
 	for len(h.again) > 0 {
 		next := h.again[0]
@@ -50,7 +51,7 @@ func (h *Group) take(now time.Duration, next again) {
 	if answers {
 		h.hear(now, done)
 		h.noteSpare(now, s, done)
-		if done.acquired.Joined > 0 {
+		if done.acquired.Queued {
 			h.joined(s.member, done)
 		}
 	}
@@ -93,8 +94,8 @@ func (h *Group) expects(s *State) bool {
 	return slices.ContainsFunc(h.again, func(a again) bool { return a.state == s })
 }
 
-// count updates the number of members with a grant. It reports whether this member has just got a grant. The number is kept because a group
-// may have very many members, and many decisions depend on whether any of them has a grant.
+// count updates h.holding and h.fixed after a step of s. It reports whether s is a member that has just got a grant. Both numbers are kept because a
+// group may have very many members, and many decisions only depend on whether a number is 0.
 func (h *Group) count(s *State) bool {
 	if s.member == nil {
 		return false
@@ -113,19 +114,20 @@ func (h *Group) count(s *State) bool {
 
 // depose ends the grants of other members that exclude the new grant of s. Redis must have lost them, for example in a failover, because
 // otherwise it would not have granted the new one. Without depose, their holders would learn of the loss only at the next renewal, and the
-// process would have two holders until then.
+// process would have two holders until then. If replies have overtaken each other, Redis may still have a deposed grant: it made that grant last,
+// after a force-release of the other. So deposed grants are also released.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Grants != scripts.GrantPerLock && s.address.Kind.Grants != scripts.GrantPerLock || other.heldBy(s.holds[0].Owner)
 		if other != s.member && other.phase == held && !beside {
-			h.again = append(h.again, again{&other.State, lease.Gone{Grant: &other.grant.Grant}})
+			h.again = append(h.again, again{&other.State, deposed{}})
 		}
 	}
 }
 
 // join makes r part of a member.
 func (h *Group) join(now time.Duration, s *State, r *wait.Request) {
-	r.Home = s
+	r.Part = s
 	h.deliver(now, s, r)
 }
 
@@ -167,23 +169,23 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 //
 // If the owner that acquires the read lock holds the write lock, the call names the write grant, so that the script lets this writer read.
 func (h *Group) onCall(s *State, call *lockCall) {
-	call.home, call.news = s, h.spare.news
+	call.state, call.changes = s, h.spare.changes
 	switch {
 	case (call.do == callRelease || call.do == callOrphan) && s.address.Kind.Queued && h.policy.AckReplicas == 0:
-		call.terms.Heir, call.terms.HeirLease = h.heir(s)
+		call.terms.Heir, call.terms.HeirLease = h.heir()
 	case call.do == callAcquire && s.queue.Len > 0:
-		if alone := h.above(s.queue.Front()); alone != nil {
-			call.terms.Alone, alone.grant.lasting = alone.grant.ID, true
-			alone.turn.spent = true // the grant must not go to another local waiter: its owner is about to share the lock
+		if writer := h.above(s.queue.Front()); writer != nil {
+			call.terms.WriteGrant, writer.grant.lasting = writer.grant.ID, true
+			writer.turn.spent = true // the grant must not go to another local waiter: its owner is about to share the lock
 		}
 	}
 }
 
-// heir returns the grant of this process's first contender in Redis' queue. The release of s gives this contender the lock if it is first in the
-// whole queue.
-func (h *Group) heir(s *State) (id string, lease time.Duration) {
+// heir returns the grant, and its TTL, of this process's first contender in Redis' queue. A release gives this contender the lock if it is first in
+// the whole queue. If the release is that of an orphan, the contender may be part of the same member.
+func (h *Group) heir() (id string, lease time.Duration) {
 	for other := h.first; other != nil; other = other.next {
-		if &other.State != s && other.contends() && other.pending.id != "" {
+		if other.contends() && other.pending.id != "" {
 			return other.pending.id, other.pending.ttl
 		}
 	}
@@ -197,7 +199,7 @@ func (h *Group) inherit(done *callDone) {
 	}
 }
 
-// contender returns the member that asks for this grant; nil: none does. There may be very many members, but usually the first one already has
+// contender returns the member that asks for this grant, or nil if none does. There may be very many members, but usually the first one already has
 // this grant, and the search ends there.
 func (h *Group) contender(id string) *State {
 	if !strings.HasPrefix(id, h.policy.Runtime) {
@@ -224,15 +226,15 @@ func (h *Group) call(now time.Duration, next string) {
 			return // the place is being given up, or has got the lock meanwhile
 		}
 	}
-	if h.desk.hasOrphan(next) {
+	if h.common.hasOrphan(next) {
 		return
 	}
-	h.desk.orphanFrom(now, next, now, h.policy.Lease)
-	h.again = append(h.again, again{&h.desk, nil})
+	h.common.orphanFrom(now, next, now, h.policy.Lease)
+	h.again = append(h.again, again{&h.common, nil})
 }
 
-// tellHolder makes a contender ask at once if it holds the lock in Redis without knowing it: the reply of the release that gave it the lock was
-// lost, and the repeated release named another heir. On standby the contender would ask only after a third of its lease.
+// tellHolder makes a contender ask at once if it holds the lock in Redis without knowing it. This happens if the reply of the release that made it
+// the holder was lost, and the repeated release named another heir. On standby the contender would ask only after a third of its lease.
 func (h *Group) tellHolder(id string) bool {
 	s := h.contender(id)
 	if s == nil || s.phase != free {
@@ -246,14 +248,14 @@ func (h *Group) tellHolder(id string) bool {
 func (h *Group) onAnswer(now time.Duration, s *State, r *wait.Request) {
 	switch {
 	case r.Do == wait.Inspect && r.Err == nil:
-		r.State.Waiting, r.State.Local = h.crowd, h.local()
+		r.State.Waiting, r.State.Local = h.waiting, h.local()
 	case r.Do == wait.Acquire && r.Err == nil && r.Address.Kind.Owned && s.heldBy(r.Owner):
 		h.gather(s, r)
 	}
 }
 
-// gather serves the other requests of an owner that waits in several goroutines, when one of them has got the lock. These requests re-enter. If
-// they stayed in the queue, they would wait for a release by their own owner.
+// gather serves the other requests of an owner when one of its requests has got the lock. They re-enter. If they stayed in the queue, they would
+// wait for a release by their own owner.
 func (h *Group) gather(s *State, r *wait.Request) {
 	h.gatherFrom(&h.queue, s, r)
 	for other := h.first; other != nil; other = other.next {
@@ -270,7 +272,7 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 		return
 	}
 	for other := q.Front(); other != nil; {
-		match, home := other, s
+		match, part := other, s
 		other = other.Next
 		switch {
 		case match.Owner != r.Owner:
@@ -280,8 +282,8 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 			h.answer(match, match.Because(protocol.ErrUpgrade))
 			continue
 		case match.Address.Kind == r.Address.Kind:
-		case q == &h.queue && h.above(match) == s.member: // the request waits to share the lock, which its owner holds alone now
-			home = &h.newMember(match).State
+		case q == &h.queue && h.above(match) == s.member: // the request waits to share the lock, which its owner holds exclusively now
+			part = &h.newMember(match).State
 		default:
 			continue
 		}
@@ -290,8 +292,8 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 			servedBy(match).unbindMoved(match)
 			h.again = append(h.again, again{servedBy(match), nil}) // the request's former member may have nothing left to do
 		}
-		match.Home = home
-		h.again = append(h.again, again{home, match})
+		match.Part = part
+		h.again = append(h.again, again{part, match})
 	}
 }
 
@@ -304,7 +306,7 @@ func (h *Group) wait(r *wait.Request) {
 	}
 }
 
-// leave removes a request from the group's queue; false: it is not there.
+// leave removes a request from the group's queue. It returns false if the request is not there.
 func (h *Group) leave(r *wait.Request) bool {
 	if !h.queue.Remove(r) {
 		return false
@@ -366,10 +368,9 @@ func (h *Group) unlisten(s *State, channel string) {
 	}
 }
 
-// hear tracks whether Redis answers. A result, or a permanent rejection, resets the record of failures. A failed call alone does not refuse the
-// queued requests, because they do not depend on that call: they are refused when Redis has been silent for policy.Patience while they waited. The
-// exception is a try at the head of the queue, which waits for members to end (vacates): the first failed call refuses it. But if the call failed
-// only because it came too late, the try stays, because Redis answers and the next call can succeed.
+// hear tracks whether Redis answers. A result, or a permanent rejection, resets the record of failures. Queued requests have no call of their own:
+// they are refused only when Redis has been silent for policy.Patience while they waited. A try at the head of the queue, which waits for members to
+// end (vacates), is refused at the first failed call, unless that call only came too late: then the next call can succeed.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}
@@ -406,14 +407,14 @@ func (h *Group) local() (all []string) {
 }
 
 // known returns the member that knows most about the lock's holder: one that holds the lock, or else the first contender. If there is
-// neither, it returns the desk, which knows nothing.
+// neither, it returns h.common, which knows nothing.
 func (h *Group) known() *State {
-	known := &h.desk
+	known := &h.common
 	for s := h.first; s != nil; s = s.next {
 		if s.grant != nil {
 			return &s.State
 		}
-		if known == &h.desk && s.contends() {
+		if known == &h.common && s.contends() {
 			known = &s.State
 		}
 	}

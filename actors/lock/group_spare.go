@@ -12,25 +12,24 @@ import (
 // serves one waiter, so if it made all waiters ask, all but one would ask in vain. The reply to an acquire says how many grants are left. A
 // release message says that at least one is left.
 type spare struct {
-	count int           // how many waiters may ask
-	from  time.Duration // the instant from which waiters may ask
-	heard time.Duration // when a grant last became free, as far as is known
-	news  int           // how often heard has changed
-	busy  busy          // what the last refusal said about the holders
-	until time.Duration // when a grant expires and becomes free, according to that refusal; clock.Never: none does
+	count   int           // how many waiters may ask
+	from    time.Duration // the instant from which waiters may ask
+	heard   time.Duration // when a grant last became free, as far as is known
+	changes int           // how often heard has changed
+	busy    busy          // what the last refusal said about the holders
+	until   time.Duration // when a grant expires and becomes free, according to that refusal, or clock.Never if none does
 }
 
 // freed notes that n grants have become free. Waiters may ask for them at the instant from, and later.
 func (p *spare) freed(now, from time.Duration, n int) {
 	p.heard, p.from, p.count = now, from, min(p.count+n, contendersMax)
-	p.news++
+	p.changes++
 }
 
-// asked notes the reply to an acquire of s. The reply may be older than a message that came while the call was in flight; then at least one
-// waiter may ask. If the message has caused the call, both may have the same time. The times then do not show which came first, so asked also
-// compares news.
+// asked notes the reply to an acquire of s. If a message came while the call was in flight, the reply may be older than the message, so at least one
+// waiter may ask. A message that caused the call may have the same time as the call, so asked also compares changes.
 func (p *spare) asked(s *State, done *callDone) {
-	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent && p.news != done.call.news {
+	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent && p.changes != done.call.changes {
 		p.count = max(p.count, 1)
 	}
 	if !done.acquired.Granted {
@@ -55,9 +54,9 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	}
 }
 
-// findOwn finds the member for a request that needs a grant of its own; nil: a new member. An existing member can serve the request if it has
-// neither a grant nor a waiter, and if no member behind it has a waiter other than a try. ok is false if the request must stay in the queue:
-// only as many waiters become members as may ask Redis, but always at least one.
+// findOwn returns the member for a request that needs a grant of its own, or nil if the request needs a new member. An existing member can serve
+// the request if it has neither a grant nor a waiter, and if no member behind it has a waiter other than a try. ok is false if the request must
+// stay in the queue. As many waiters become members as may ask Redis, but always at least one.
 func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -81,7 +80,7 @@ func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 
 // advanceSpare makes the waiters that were refused ask again, the oldest first, and at most one for each grant to spare.
 func (h *Group) advanceSpare(now time.Duration) {
-	if h.crowd == 0 {
+	if h.waiting == 0 {
 		return
 	}
 	room := h.spare.count
@@ -122,7 +121,7 @@ func (s *State) hold(now time.Duration) {
 // succeed makes the oldest waiter the successor of a holder that releases its grant, so that the grant is passed on and not released. A waiter
 // whose own acquire is in flight is left out, because that call would have to be undone.
 func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
-	if h.crowd == 0 || s.holdOf(gone) == nil || len(s.holds) > 1 || !s.passesOn(now) {
+	if h.waiting == 0 || s.holdOf(gone) == nil || len(s.holds) > 1 || !s.passesOn(now) {
 		return
 	}
 	for from := h.first; from != nil; from = from.next {

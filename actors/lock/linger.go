@@ -9,22 +9,20 @@ import (
 
 // With Options.Linger a grant outlives its last holder: it stays in Redis, held by nobody and renewed by the watchdog, and the next local acquire
 // gets it without a call. It is released as soon as another process wants the lock. The script that refuses that process sends this runtime a demand
-// (wait.Demanded). For clients that send no demand, such as Redisson's, the lock becomes free when Options.Linger is over. If there is a local
-// holder then, the lock becomes free with its release. The time counts from the first release in a turn, however often the lock is used after
-// that.
+// (wait.Demanded). For clients whose scripts send none, such as Redisson's, the lock becomes free when Options.Linger is over, or with the release of
+// a holder that has it then. The time counts from the first release in a turn, however often the lock is used after that.
 //
 // Other systems keep unused grants in the same way: NFSv4 with its delegations of files (RFC 7530, section 10.4), and Chubby's clients with their
 // cached locks (M. Burrows, "The Chubby lock service", 2006, section 2.7).
 
-// onDemanded notes that another process or another kind of lock wants the grant. The demand may arrive before this process knows that it has the
-// grant. While the grant is being released, a demand changes nothing: the waiters are notified of the release.
-//
-// A demand may also have been lost (wait.DemandsMissed). Then the grant counts as demanded.
+// onDemanded notes that another process or another kind of lock wants the grant. A demand also counts if it arrives before this process knows that
+// it has the grant. It also counts if it names an earlier grant of this turn, because the pass that replaced that grant notified no waiter. While the
+// grant is being released, a demand changes nothing: the release notifies the waiters.
 //
 // The field Freed of a demand says that the grant was released by force. If a local holder has the grant, Redis is asked at once whether the grant
 // still exists, because anybody may publish such a message.
 func (s *State) onDemanded(now time.Duration, m wait.Demanded) {
-	ours := s.grant != nil && s.grant.ID == m.Grant
+	ours := s.grant != nil && (s.grant.ID == m.Grant || s.turn.passed)
 	if m.Grant == "" || s.phase == releasing || !ours && s.pending.id != m.Grant {
 		return
 	}
@@ -82,8 +80,8 @@ func (s *State) tellLinger() {
 	}
 }
 
-// endLinger ends a grant that lingers if a request is queued, because that request cannot have it: only a writer's grant lingers, and it
-// excludes all others.
+// endLinger ends the lingering grant if a request is queued. In a group only a writer's grant lingers, and no queued request can have it: a writer
+// would have joined the writers' member, and a reader is excluded.
 func (h *Group) endLinger(now time.Duration) {
 	if h.queue.Len == 0 {
 		return
@@ -93,7 +91,7 @@ func (h *Group) endLinger(now time.Duration) {
 	}
 }
 
-// lingering returns the member whose grant lingers; nil: none does. There is at most one, because only an exclusive grant lingers.
+// lingering returns the member whose grant lingers, or nil if none does. There is at most one, because only an exclusive grant lingers.
 func (h *Group) lingering() *State {
 	if h.policy.Linger == 0 {
 		return nil

@@ -61,7 +61,7 @@ func TestStep_ListenersCostLittle(t *testing.T) {
 }
 
 // TestStep_StoppedProcessIsMissed stops a process that contends. The others notice that it no longer tries, even if there is a mere
-// listener as well. When it continues, they notice that it tries again, and it gets its share.
+// listener as well. When the process continues, the others notice that it tries again, and it gets its share.
 func TestStep_StoppedProcessIsMissed(t *testing.T) {
 	const stopped, goesOn, settle, end = time.Second, 4 * time.Second, 6500 * time.Millisecond, 10 * time.Second
 	for _, c := range []struct {
@@ -101,7 +101,7 @@ func TestStep_StoppedProcessIsMissed(t *testing.T) {
 
 // stopWaiting stops a process as soon as it waits for the lock and is subscribed.
 func (f *fight) stopWaiting(p *proc, until time.Duration) {
-	if !p.Subscribed || p.state.(*State).phase != free {
+	if len(p.Subscribed) == 0 || p.state.(*State).phase != free {
 		f.After(100*time.Microsecond, func() { f.stopWaiting(p, until) })
 		return
 	}
@@ -137,7 +137,8 @@ func sum(numbers []int) (sum int) {
 	return sum
 }
 
-// ways returns the values of Policy.Counts to test: they are two ways to end a turn. A short test uses one, and only with few processes.
+// ways returns the values of Policy.Standalone to test, because turns end in different ways with and without it. A short test uses one value,
+// and only with few processes.
 func ways(processes int) (counts []bool) {
 	switch {
 	case !testing.Short():

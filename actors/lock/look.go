@@ -11,15 +11,15 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// A fixed lease is not renewed, so this process would not notice that Redis has lost it, or that it was force-released: other processes
+// A fixed lease is not renewed, so this process would not notice that Redis has lost the grant, or that it was force-released. Other processes
 // would acquire the lock while the waiters here wait for the end of the lease. So as long as there are local waiters, Redis is asked whether
 // it still has the grant, as often as a waiter of another process would ask. For a renewed lease, Redis is asked only if another process
 // says that it has released the lease by force (linger.go).
 
 // looking is the state of these questions.
 type looking struct {
-	call   *lockCall     // in flight; nil: none
-	at     time.Duration // when the next question is due; 0: none is planned
+	call   *lockCall     // in flight, or nil if there is none
+	at     time.Duration // when the next question is due, or 0 if none is planned
 	wanted bool          // one more question is needed, even if no request waits
 }
 
@@ -29,8 +29,8 @@ func (s *State) forgettable() bool {
 	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil
 }
 
-// wantLook plans one question although no request waits. There are two reasons for that: a try was refused because of the local holder, and the
-// next try should get a fresh answer; or a force-release may have ended the grant.
+// wantLook plans one question although no request waits. It is called after a try was refused because of the local holder, so that the next try gets
+// a fresh answer, and when a force-release may have ended the grant.
 func (s *State) wantLook() {
 	if s.forgettable() {
 		s.lookingOf().wanted = true
@@ -60,7 +60,7 @@ func (s *State) advanceLook(now time.Duration) {
 	}
 }
 
-// lookAt returns the instant of the next question; clock.Never: none is planned.
+// lookAt returns the instant of the next question, or clock.Never if none is planned.
 func (s *State) lookAt() time.Duration {
 	if s.looking.at == 0 || !s.forgettable() {
 		return clock.Never
@@ -92,11 +92,11 @@ func (s *State) onLookDone(now time.Duration, m *callDone) {
 	}
 }
 
-// advanceLook makes the members with a fixed lease ask Redis from time to time whether it still has their grants, as long as other local requests
-// wait, or once more if that is wanted.
+// advanceLook makes the members with a fixed lease ask Redis from time to time whether it still has their grants. They ask as long as other local
+// requests wait, or once more if that is wanted.
 func (h *Group) advanceLook(now time.Duration) {
 	switch {
-	case h.fixed == 0 || h.crowd == 0 && !h.wanted:
+	case h.fixed == 0 || h.waiting == 0 && !h.wanted:
 		h.lookAt = 0
 		return
 	case h.lookAt == 0:

@@ -30,7 +30,7 @@ func (k *readWriteKey) String() string { return fmt.Sprintf("%v until %v", k.hol
 
 func writes(id string) bool { return strings.HasSuffix(id, ":write") }
 
-func (k *readWriteKey) alone() bool { return slices.ContainsFunc(k.fieldList(), writes) }
+func (k *readWriteKey) written() bool { return slices.ContainsFunc(k.fieldList(), writes) }
 
 func (k *readWriteKey) fieldList() []string { return slices.Sorted(maps.Keys(k.holds)) }
 
@@ -82,7 +82,7 @@ func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 	case callLook:
 		done.held = there
 	case callForceRelease:
-		if done.held = len(k.holds) > 0 && k.alone() != reads; done.held {
+		if done.held = len(k.holds) > 0 && k.written() != reads; done.held {
 			done.freed = k.fieldList()
 			k.remove(w)
 			w.publish()
@@ -99,8 +99,8 @@ func (k *readWriteKey) admits(c *lockCall, there bool) bool {
 	if c.address.Kind.Grants == scripts.GrantPerLock {
 		return len(k.holds) == 0 || there
 	}
-	_, own := k.holds[c.terms.Alone]
-	return !k.alone() || own || there
+	_, own := k.holds[c.terms.WriteGrant]
+	return !k.written() || own || there
 }
 
 func (k *readWriteKey) extend(w *world, c *lockCall, until time.Duration, reads bool) {
@@ -111,12 +111,12 @@ func (k *readWriteKey) extend(w *world, c *lockCall, until time.Duration, reads 
 		k.expires = until
 	case k.expires < until:
 		k.expires = until
-	case shorter && !k.alone():
+	case shorter && !k.written():
 		k.expires = k.longest(w)
 	}
 }
 
-// longest returns the instant at which the last timeout key of all readers expires; 0: there is none.
+// longest returns the instant at which the last timeout key of all readers expires, or 0 if there is none.
 func (k *readWriteKey) longest(w *world) (until time.Duration) {
 	for id, end := range k.holds {
 		if !writes(id) && end > w.Now {
@@ -127,7 +127,7 @@ func (k *readWriteKey) longest(w *world) (until time.Duration) {
 }
 
 func (k *readWriteKey) released(w *world, reads bool) (receivers int) {
-	if reads && k.alone() {
+	if reads && k.written() {
 		return -1
 	}
 	if k.expires = k.longest(w); k.expires == 0 {
@@ -152,7 +152,7 @@ func (k *readWriteKey) peer(w *world) {
 	if w.Chance(50) {
 		id = "peer:write"
 	}
-	if k.alone() || writes(id) && len(k.holds) > 0 {
+	if k.written() || writes(id) && len(k.holds) > 0 {
 		return
 	}
 	k.holds[id] = w.Now + w.UpTo(machinetest.Lease)

@@ -26,16 +26,15 @@ func TestStep_RandomModelOfPermits(t *testing.T) {
 			w.After(w.UpTo(20*time.Millisecond), w.peer)
 		}
 		k.all = 1 + w.Random.IntN(3)
-		w.watch = func() { k.checkIdle(w) }
+		w.watch = func() { w.checkIdle(k.free() > 0) }
 		return w
 	})
 }
 
 // permitKey models the keys of a permit semaphore: the number of permits, and the permits that are held.
 type permitKey struct {
-	all   int
-	held  map[string]time.Duration // by id: until when a permit is held
-	since time.Duration            // since when a permit has been free while requests wait; 0: no permit is free, or no request waits
+	all  int
+	held map[string]time.Duration // by id: until when a permit is held
 }
 
 func (k *permitKey) String() string { return fmt.Sprintf("%v of %d", k.held, k.all) }
@@ -138,25 +137,25 @@ func (k *permitKey) remove(w *world) {
 	w.publish()
 }
 
-// checkIdle checks that a free permit soon gets a holder while requests wait.
-func (k *permitKey) checkIdle(w *world) {
+// checkIdle checks that a lock or a permit that is free soon gets a holder while requests wait.
+func (w *world) checkIdle(free bool) {
 	waits := false
 	for _, p := range w.procs {
 		for r := range p.checker.open {
 			waits = waits || r.Do == wait.Acquire && p.PausedTo < w.Now
 		}
 	}
-	if !w.lossless || w.Excused || !waits || k.free() <= 0 {
-		k.since = 0
+	if !w.lossless || w.Excused || !waits || !free {
+		w.since = 0
 		return
 	}
-	if k.since == 0 {
-		k.since = w.Now
+	if w.since == 0 {
+		w.since = w.Now
 	}
-	if w.Now-k.since > idleMax {
-		w.Failf("%d permits were free for %v while requests waited", k.free(), w.Now-k.since)
+	if w.Now-w.since > idleMax {
+		w.Failf("%v was free for %v while requests waited", w.key, w.Now-w.since)
 	}
 }
 
-// idleMax is the longest time for which a permit may be free while requests wait. It is long enough for a broken connection.
+// idleMax is the longest time for which a lock or a permit may be free while requests wait. It is long enough for a broken connection.
 const idleMax = 100 * time.Millisecond

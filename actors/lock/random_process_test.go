@@ -23,20 +23,20 @@ type proc struct {
 	checker *stepChecker
 	policy  wait.Policy
 
-	lag     time.Duration // additional delay of messages to this process
-	clock   time.Duration // how far its estimate of the server's clock is off
-	channel string
-	timers  map[*lease.Grant]int // number of the watchdog's latest timer; earlier timers have no effect
-	dead    map[string]bool
-	holds   []*lease.Hold // leases that were granted and not released
-	waiting map[*wait.Request]func(error)
-	stopped bool
+	lag      time.Duration        // additional delay of messages to this process
+	clock    time.Duration        // how far its estimate of the server's clock is off
+	timers   map[*lease.Grant]int // number of the watchdog's latest timer; earlier timers have no effect
+	dead     map[string]bool
+	holds    []*lease.Hold // leases that were granted and not released
+	waiting  map[*wait.Request]func(error)
+	demanded int // the tenure of the latest demand, or 0
+	stopped  bool
 }
 
 func newProc(w *world, name string, policy wait.Policy) *proc {
 	p := &proc{w: w, timers: map[*lease.Grant]int{}, dead: map[string]bool{}, waiting: map[*wait.Request]func(error){}}
 	p.Process = machinetest.Process{
-		World: &w.World, Name: name, Step: p.step, Ready: func() wait.ChannelReady { return wait.ChannelReady{Channel: p.channel} },
+		World: &w.World, Name: name, Step: p.step,
 	}
 	grants, serials := 0, uint64(0)
 	policy.NewID = func() string { grants++; return fmt.Sprintf("%s:%d", name, grants) }
@@ -76,9 +76,13 @@ func (p *proc) step(message any) {
 			}
 		}
 	}
+	if demand, ok := message.(wait.Demanded); ok {
+		p.demanded = w.demands[demand.Grant]
+	}
 	effects, panicked, err := p.checker.step(p.w.Now, message)
 	if panicked != nil {
 		w.Logf("%s  panic", p.Name)
+		p.demanded = 0
 		if r, ok := message.(*wait.Request); ok {
 			p.answer(r, r.Err)
 		}
@@ -119,8 +123,8 @@ func (p *proc) carryOut(e *wait.Effect) {
 		p.timers[e.Grant]++
 		e.Grant.Kept.Store(false)
 	case wait.DoWatch, wait.DoUnwatch:
-		p.channel = e.Channel
-		p.Watch(e.Do == wait.DoWatch)
+		w.Logf("%s  watch %s: %v", p.Name, e.Channel, e.Do == wait.DoWatch)
+		p.Watch(e.Channel, e.Do == wait.DoWatch)
 	case wait.DoAlarm:
 		p.SetAlarm(e.At)
 	case wait.DoGuard:
@@ -148,11 +152,13 @@ func (p *proc) answer(r *wait.Request, err error) {
 }
 
 // checkRefusal checks that no try is refused because of a grant that its own process is releasing, unless that takes long. There are two
-// exceptions: a try whose caller gives up, and a try that finds local waiters and is refused on arrival, no matter who holds the lock.
+// exceptions: a try whose caller gives up, and a try that is refused because of local waiters, no matter who holds the lock. The latter happens
+// when the try arrives, or when its owner loses the lock that the try would have re-entered.
 func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
 	onArrival := r.Came == 0 || r.Came == p.w.Now // a group notes the arrival of every request, a state only of requests that wait
-	if r.Do != wait.Acquire || !r.Try || onArrival || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
+	inside := !r.Owner.IsZero() && p.checker.inside[r.Owner]
+	if r.Do != wait.Acquire || !r.Try || onArrival || inside || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
 		return
 	}
 	p.checker.eachMember(func(s *State) {

@@ -74,16 +74,30 @@ func (w *world) checkKept(c *lockCall) {
 	}
 }
 
+// channel returns the channel of releases.
+func (w *world) channel() string {
+	if kind := w.kinds[0]; kind.Others == nil {
+		return kind.Channel("orders", "")
+	}
+	return w.kinds[0].Others("orders")
+}
+
+// publish sends the message of a release to all its subscribers.
 func (w *world) publish() (receivers int) {
+	w.tenure++
 	for _, tell := range w.told {
 		tell()
 	}
-	receivers = w.listeners
+	return w.listeners + w.publishOn(w.channel())
+}
+
+// publishOn sends the message of a release to the subscribers of one channel.
+func (w *world) publishOn(channel string) (receivers int) {
 	for _, p := range w.procs {
-		if p.Subscribed && !p.waitsForCall() {
+		if p.Subscribed[channel] {
 			receivers++
 			if w.Calm || w.lossless || !w.Chance(10) {
-				p.Post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
+				p.Post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: channel, Releases: 1})
 			}
 		}
 	}
@@ -93,7 +107,7 @@ func (w *world) publish() (receivers int) {
 func (w *world) subscribers() (n int) {
 	n = w.listeners
 	for _, p := range w.procs {
-		if p.Subscribed && !p.waitsForCall() {
+		if p.Subscribed[w.channel()] {
 			n++
 		}
 	}
@@ -105,8 +119,8 @@ func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 	if !w.crowded {
 		return
 	}
-	if strings.Contains(c.terms.Channel, ":crowd:") {
-		w.Failf("the subscribers of a row are counted: %s", c.terms.Channel)
+	if strings.Contains(c.terms.Report, ":crowd:") {
+		w.Failf("the subscribers of a row are counted: %s", c.terms.Report)
 	}
 	name, _, _ := strings.Cut(c.terms.Grant, ":")
 	if !slices.Contains(w.crowd, name) {
@@ -118,23 +132,22 @@ func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 	}
 }
 
-// leaveCrowd removes the process of an acquire from the crowd, and sometimes also a dead process. Then it calls the processes that wait for a call.
-// Unless the world is calm, about half of these messages are lost.
+// leaveCrowd removes the process of an acquire from the crowd, and sometimes also a dead process. Then it calls the processes that subscribe to the
+// channel of a row. Unless the world is calm, about half of these messages are lost.
 func (w *world) leaveCrowd(c *lockCall) {
 	name, _, _ := strings.Cut(c.terms.Grant, ":")
-	if !strings.HasPrefix(c.terms.Channel, scripts.HasTicket) || !slices.Contains(w.crowd, name) {
+	if !strings.HasPrefix(c.terms.Report, scripts.HasTicket) || !slices.Contains(w.crowd, name) {
 		return
 	}
 	w.crowd = slices.DeleteFunc(w.crowd, func(other string) bool { return other == name || other == "dead" && w.Chance(50) })
 	for _, p := range w.procs {
-		if p.waitsForCall() && (w.Calm || w.Chance(50)) {
-			p.Post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
+		for _, channel := range p.Channels() {
+			if channel != w.channel() && (w.Calm || w.Chance(50)) {
+				p.Post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: channel, Releases: 1})
+			}
 		}
 	}
 }
-
-// waitsForCall reports whether the process subscribes to the channel of a row.
-func (p *proc) waitsForCall() bool { return strings.Contains(p.channel, ":crowd:") }
 
 // demand sends the holder of a grant the message that another process wants the lock. A holder outside the model receives no message.
 func (w *world) demand(holder string, freed bool) {
@@ -142,6 +155,7 @@ func (w *world) demand(holder string, freed bool) {
 		return
 	}
 	if p := w.procs[holder[0]-'A']; p.policy.Linger > 0 && (w.Calm || !w.Chance(10)) {
+		w.demands[holder] = w.tenure
 		p.Post(p.lag+w.UpTo(2*w.way), wait.Demanded{Grant: holder, Freed: freed})
 	}
 }
@@ -152,7 +166,7 @@ type key interface {
 	execute(w *world, c *lockCall, done *callDone)
 	has(w *world, id string) bool // whether the grant holds the lock
 	fields(w *world) []string     // the grants of the model's processes that are in the key
-	remove(w *world)              // deletes it
+	remove(w *world)              // deletes the key
 	peer(w *world)                // a client of another library takes the lock, and may die while it holds the lock
 }
 
@@ -188,7 +202,7 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 		} else {
 			done.acquired.TTL = k.expires - w.Now
 			done.acquired.Holder = k.holder
-			if c.terms.Channel != "" {
+			if c.terms.Report != "" {
 				done.acquired.Subscribers = w.subscribers()
 				w.joinCrowd(c, &done.acquired)
 			}
@@ -230,6 +244,9 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 }
 
 func (k *plainKey) take(w *world, c *lockCall) {
+	if c.do == callAcquire && k.holder != c.terms.Grant {
+		w.tenure++
+	}
 	k.holder, k.expires = c.terms.Grant, w.Now+c.terms.Lease
 }
 

@@ -18,11 +18,11 @@ import (
 //   - a lease that is valid in its process is valid in Redis, so no two processes hold the lock;
 //   - a grant that has the lock in Redis is known to its process, so it will be released;
 //   - a holder whose release was executed does not get the answer that its lease was lost;
+//   - a grant does not linger if another process was refused because of it, or because of an earlier grant of the same turn (plain locks);
 //   - a release keeps the lock taken until the WithAtLeast time of its holders is over;
 //   - the stepChecker finds no error.
 //
-// When the users have left and the network works again, every request has been answered, the key is free, and all actors retire or have
-// closed.
+// When the users have left and the network works again, every request has been answered, the key is free, and all actors are idle or have closed.
 func TestStep_RandomModel(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world {
 		return newWorld(seed, &plainKey{}, scripts.Lock)
@@ -44,14 +44,17 @@ type world struct {
 	hasty    bool          // waiters have little patience with a silent Redis
 	forced   int           // percent of the users' operations that are force-releases
 	way      time.Duration // maximum time of a message to Redis or back, unless it is delayed or lost
-	watch    func()        // called after every event; nil: nothing is called
+	watch    func()        // called after every event, unless it is nil
+	since    time.Duration // since when the lock has been free while requests wait (checkIdle), or 0 if it is not free or no request waits
 
 	kinds     []*scripts.Kind // kinds of lock that users ask for
 	key       key
 	listeners int                      // number of subscribers to releases other than the model's processes
 	told      []func()                 // functions called for each release, one for each listener that wants the lock
+	tenure    int                      // counts how often the lock has been free, from 1
+	demands   map[string]int           // by grant: the tenure in which another process was refused because of it
 	removed   map[string]bool          // grants whose key was deleted: their processes cannot know that at once
-	leasts    map[string]time.Duration // by grant: the end of the at-least of its holders
+	leasts    map[string]time.Duration // by grant: the end of the at-least time of its holders
 	released  map[string]string        // grants whose holder's release was executed, and the new grant if it was a pass
 	crowded   bool                     // Redis gives out places, as if very many processes waited
 	crowd     []string                 // names of the processes that have a place, and of others, which are dead
@@ -61,7 +64,7 @@ type world struct {
 
 func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 	w := &world{
-		World: machinetest.NewWorld(seed, seed), removed: map[string]bool{}, released: map[string]string{}, leasts: map[string]time.Duration{}, way: time.Millisecond, key: key, kinds: kinds,
+		World: machinetest.NewWorld(seed, seed), tenure: 1, demands: map[string]int{}, removed: map[string]bool{}, released: map[string]string{}, leasts: map[string]time.Duration{}, way: time.Millisecond, key: key, kinds: kinds,
 	}
 	w.Faults = []int{0, 5, 20, 50}[w.Random.IntN(4)]
 	w.Panics = []int{0, 0, 0, 0, 5}[w.Random.IntN(5)]
@@ -71,7 +74,7 @@ func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 	}
 	w.forced = []int{1, 1, 1, 10}[w.Random.IntN(4)]
 	count := 2 + w.Random.IntN(3)
-	policy := wait.Policy{Lease: machinetest.Lease, HandoffMax: 1 + w.Random.IntN(5), HandoffFor: 10 * time.Millisecond, MaxWaiters: 4, Counts: w.Chance(70)}
+	policy := wait.Policy{Lease: machinetest.Lease, HandoffMax: 1 + w.Random.IntN(5), HandoffFor: 10 * time.Millisecond, MaxWaiters: 4, Standalone: w.Chance(70)}
 	if w.Chance(40) {
 		policy.Linger = machinetest.Lease / 4
 	}
@@ -100,6 +103,7 @@ func (w *world) run() error {
 		w.MustEnd()
 		w.checkHolders()
 		w.checkOrphan()
+		w.checkLinger()
 		if w.watch != nil {
 			w.watch()
 		}
@@ -132,6 +136,18 @@ func (w *world) checkOrphan() {
 		if !p.knows(id) {
 			w.Failf("%s has forgotten %s: %v", p.Name, id, w.key)
 		}
+	}
+}
+
+// checkLinger checks that a grant does not linger after its process has received a demand, unless the lock has been free since: only then has the
+// process that wants it been notified.
+func (w *world) checkLinger() {
+	for _, p := range w.procs {
+		p.checker.eachMember(func(s *State) {
+			if s.lingering && p.demanded == w.tenure && w.key.has(w, s.grant.ID) {
+				w.Failf("%s lingers with %s, which another process wants", p.Name, s.grant.ID)
+			}
+		})
 	}
 }
 

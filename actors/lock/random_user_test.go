@@ -18,7 +18,7 @@ import (
 // user acquires and releases one lease after another. Some users are actors.
 type user struct {
 	p     *proc
-	pid   lease.Ref // nil: a goroutine
+	pid   lease.Ref // nil if the user is a goroutine
 	owner protocol.Owner
 	ids   uint64
 }
@@ -93,7 +93,7 @@ func (u *user) take(granted func(h *lease.Hold), refused func()) {
 	if w.Chance(30) {
 		r.Lease = 50*time.Millisecond + w.UpTo(500*time.Millisecond)
 	}
-	if len(w.kinds) == 1 && w.kinds[0].Owned && r.Lease == 0 && w.Chance(15) { // the model of read/write locks has no at-least
+	if len(w.kinds) == 1 && w.kinds[0].Owned && r.Lease == 0 && w.Chance(15) { // the model of read/write locks has no at-least time
 		r.AtLeast = 50*time.Millisecond + w.UpTo(machinetest.Lease)
 		if w.Chance(30) {
 			r.AtMost = r.AtLeast + w.UpTo(machinetest.Lease)

@@ -52,8 +52,8 @@ func TestStep_SharesAreEven(t *testing.T) {
 }
 
 // TestStep_NobodyStarvesBesideRedisson lets processes contend beside clients that take no turns: these try as soon as they receive a release
-// message. The process that receives its messages last nearly always loses. It must not conclude that it should let more and more of the
-// others go first.
+// message. The process that receives its messages last nearly always loses. That process must not conclude that it should let more and more
+// processes go first.
 func TestStep_NobodyStarvesBesideRedisson(t *testing.T) {
 	f := newFight(4, 1, time.Millisecond, true)
 	f.end = 20 * time.Second
@@ -98,7 +98,7 @@ const fightFor = 10 * time.Second
 
 // vainMax is the longest time for which a client that polls may fail to find the lock free. Contenders leave the lock free for it after the first
 // release in each period of 1.5 s. That release may be a turn after the beginning of the period, and the client needs a poll or two to find the
-// gap: well below 300 ms.
+// gap. Both together take well below 300 ms.
 const vainMax = 3*time.Second/2 + 300*time.Millisecond
 
 // fight is a world in which all users want the lock all the time.
@@ -123,7 +123,7 @@ func newFight(count, users int, section time.Duration, counts bool) *fight {
 	}
 	w.Calm = true
 	f := &fight{world: w, key: k, section: section, served: make([]int, count), settled: make([]int, count), end: fightFor}
-	policy := wait.Policy{Lease: machinetest.Lease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: counts}
+	policy := wait.Policy{Lease: machinetest.Lease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Standalone: counts}
 	for i := range count {
 		p := newProc(w, string(rune('A'+i)), policy)
 		p.lag = time.Duration(i) * 50 * time.Microsecond

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Side calls run beside the main call, in any phase. Each result answers the request that asked for it. That of a force-release also ends the grants
-// that it has freed.
+// Side calls run beside the main call, in any phase. Each result answers the request that asked for it. The result of a force-release also ends the
+// grants that the call has freed.
 
 // onSide handles an inspect or a force-release.
 func (s *State) onSide(now time.Duration, r *wait.Request) {

@@ -44,35 +44,35 @@ type State struct {
 	demanded  bool // the grant must not linger: another process or kind of lock was refused because of it, or a local waiter cannot have it
 
 	pending  pendingGrant // set in the phases acquiring and passing: the grant that Redis has been asked for
-	inflight *lockCall    // the main call in flight; nil: none
+	inflight *lockCall    // the main call in flight, or nil if there is none
 	failures wait.Failures
 
 	retryAt  time.Duration // no attempt before this instant
-	watchAt  time.Duration // when the last waiter left; clock.Never: there are waiters
+	watchAt  time.Duration // when the last waiter left, or clock.Never while there are waiters
 	busy     busy          // what the last refusal said about the holder
 	turns    *turns.Turns
 	ownTurns turns.Turns // turns points to it, unless several contenders take their turns together
 	channel  string      // the channel that is subscribed to
-	row      int64       // the row of a crowd that is called on this channel (turns.Row); 0: it is the channel of releases
+	row      int64       // the row of a crowd that is called on this channel (turns.Row), or 0 if it is the channel of releases
 
-	crowded  bool          // the last refusal named a place in a crowd; Turns knows more, but is not asked for each acquire of a free lock
-	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight; clock.Never: none came
+	crowded  bool          // the last refusal named a place in a crowd; kept here so that acquires of a free lock need not ask Turns
+	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight, or clock.Never if none came
 
 	releasers []*wait.Request // answered when the release or the pass in flight is confirmed
 
-	extension *extension // calls that extend the grant's fixed lease or at-least; nil: none were needed
-	looking   *looking   // calls that ask whether Redis still has the grant; nil: none were planned
+	extension *extension // calls that extend the grant's fixed lease or at-least time, or nil if none were needed
+	looking   *looking   // calls that ask whether Redis still has the grant, or nil if none were planned
 	orphans   []orphan   // grants that may exist in Redis but should not
-	freed     string     // the last orphan that was released; "": there was none
+	freed     string     // the last orphan that was released, or "" if there was none
 	claimed   int32      // number of holds that were lost while the request to release them was on its way
 	spins     uint32     // how often the pause has grown, if the lock spins
 	sides     []*lockCall
 	clients   map[string]*client // requesters of the actor message API
 
-	member *member // this state as a member of a group; nil: it is in no group
+	member *member // this state as a member of a group, or nil if it is in no group
 
-	alarmAt time.Duration // the instant of the shell's timer; clock.Never: off
-	ringing *alarmPlace   // the state's place among the alarms of its group; nil: the state is in no group
+	alarmAt time.Duration // the instant of the shell's timer, or clock.Never if it is off
+	ringing *alarmEntry   // the state's alarm among those of its group, or nil if the state is in no group
 	effects []wait.Effect
 }
 
@@ -98,7 +98,8 @@ type turn struct {
 	start    time.Duration
 	served   int           // local holders so far
 	spent    bool          // the grant must not go to another local waiter
-	lingerTo time.Duration // the instant up to which the turn's grant may linger; 0: no grant of this turn has lingered yet
+	lingerTo time.Duration // the instant up to which the turn's grant may linger, or 0 if no grant of this turn has lingered yet
+	passed   bool          // the turn had another grant before this one
 	ending   bool          // Redis is being asked whether other processes wait; if none does, the next grant begins a new turn
 }
 
@@ -112,6 +113,7 @@ type pendingGrant struct {
 	duplicateUntil time.Duration // a delayed duplicate of the attempt may run until this instant
 	passed         time.Duration // if the attempt is a pass: the earliest instant at which a copy of it may have run
 	standing       bool          // the grant is in Redis' queue, and must be removed from there when it is abandoned
+	inherited      time.Duration // when the release that made this grant the holder in Redis was sent, or 0 if none did
 }
 
 // busy is what is known about the holder from the last refusal of an attempt.
@@ -171,6 +173,10 @@ func (s *State) receive(now time.Duration, message any) {
 	case lease.Gone:
 		if s.grant.is(m.Grant) && s.phase == held {
 			s.lose(now, protocol.LossDeleted, false)
+		}
+	case deposed:
+		if s.phase == held {
+			s.lose(now, protocol.LossDeleted, true)
 		}
 	case wait.Freed:
 		s.onFreed(now, m)
@@ -238,9 +244,8 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 
 // advance does whatever is due at this instant.
 //
-// The order matters. A grant that nobody holds finds its next holder first, because that may end the phase held. Then come the calls about a held
-// grant, then the repeats of calls that end one, and only then attempts, which need the phase free. So one step may end a grant and attempt the next
-// one, but never the other way round.
+// The order matters. First, next decides about a grant that nobody holds, which may end the phase held. Then come the calls about a held grant, then
+// the repeats of releases and passes, and only then attempts, which need the phase free. So one step may end a grant and attempt the next one.
 func (s *State) advance(now time.Duration) {
 	if s.turn.lingerTo > 0 {
 		s.advanceLinger(now)
@@ -268,7 +273,7 @@ func (s *State) advance(now time.Duration) {
 	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
 		s.abandonPending(now)
 	}
-	// A repeat is due. Or nobody wants the attempt any more, and no call of it is in flight: the last one was withdrawn just now, or has failed.
+	// A repeat is due. Or the last waiter has left, and no call is in flight; recall withdraws a call that has not been sent.
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
@@ -294,7 +299,7 @@ func (s *State) advance(now time.Duration) {
 	}
 }
 
-// due reports whether it is time for the next call of a phase. If that call ends the phase, advance handles the next one further down.
+// due reports whether it is time for the next call of a phase.
 func (s *State) due(now time.Duration, p phase) bool {
 	return s.phase == p && s.inflight == nil && now >= s.retryAt
 }
@@ -306,8 +311,8 @@ func (s *State) advanceGuard(now time.Duration) {
 	}
 }
 
-// Idle reports whether the actor could stop without losing anything: no waiter, grant, orphan or subscription, no place in Redis' queue, no bound
-// client, no look in progress, and no release or result on its way that must reach this actor (claimed, sides).
+// Idle reports whether the actor could stop without losing anything. It must have no waiter, grant, orphan, subscription, place in Redis' queue,
+// bound client or look in progress. No release or result that must reach this actor may be on its way (claimed, sides).
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
 		len(s.orphans) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
@@ -370,8 +375,8 @@ func (s *State) recall() bool {
 	return s.inflight == nil
 }
 
-// disregard drops the call for the pending grant, whatever its result will be. The call may be executed until its deadline, so
-// duplicateUntil is moved to that instant: if the grant is abandoned afterwards, it is released again and again until then.
+// disregard withdraws the call for the pending grant. If the call has been sent, its result will be ignored, but Redis may execute it until its
+// deadline. So duplicateUntil is moved to that instant: if the grant is abandoned afterwards, it is released again and again until then.
 func (s *State) disregard() {
 	if !s.recall() {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, s.inflight.Deadline)
@@ -379,7 +384,7 @@ func (s *State) disregard() {
 	}
 }
 
-// fail answers a request with the error of its operation; nil: it succeeded.
+// fail answers a request with the error of its operation. cause is nil if the operation succeeded.
 func (s *State) fail(r *wait.Request, cause error) {
 	if cause != nil {
 		cause = r.Because(cause)
@@ -395,8 +400,8 @@ func (s *State) answer(r *wait.Request, err error) {
 	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
-// holdOf returns the lease that a release or extend names; nil: it is not held here. Serials name leases of actors only. Any actor may name them, but
-// a goroutine's lease can be ended only through its Lease value.
+// holdOf returns the lease that a release or extend names, or nil if it is not held here. Only leases of actors have serials, and any actor may
+// name them. A goroutine's lease can be ended only through its Lease value.
 func (s *State) holdOf(r *wait.Request) *lease.Hold {
 	if h := r.Hold; h != nil {
 		if h.Place < len(s.holds) && s.holds[h.Place] == h {

@@ -78,15 +78,15 @@ func (p *player) printCall(c *lockCall) {
 		text += fmt.Sprintf(" keep=%v", c.terms.Keep)
 	}
 	switch {
-	case strings.HasPrefix(c.terms.Channel, scripts.HasTicket):
+	case strings.HasPrefix(c.terms.Report, scripts.HasTicket):
 		text += " has-ticket"
-	case strings.HasPrefix(c.terms.Channel, scripts.Yields):
+	case strings.HasPrefix(c.terms.Report, scripts.Yields):
 		text += " yields"
-	case c.terms.Channel != "":
+	case c.terms.Report != "":
 		text += " subscribers"
 	}
-	if c.terms.Alone != "" {
-		text += " alone=" + c.terms.Alone
+	if c.terms.WriteGrant != "" {
+		text += " write-grant=" + c.terms.WriteGrant
 	}
 	if c.NotAfter != c.Deadline {
 		text += fmt.Sprintf(" not-after=%v", c.NotAfter)

@@ -16,8 +16,8 @@ import (
 // next decides what happens to a grant that no local holder has.
 //
 // A new grant goes to the waiter that it was acquired for, whatever the time. An older grant is handed on only during its turn, so that waiters of
-// other processes also get the lock. Its lease must also be sound, and its at-least over. Handing it on costs no call if neither the grant nor the
-// next waiter has terms of its own (wait.Terms). Otherwise, and always for permits, it costs one call (pass).
+// other processes also get the lock. Its lease must also be sound, and its at-least time over. Handing it on costs no call if neither the grant
+// nor the next waiter has terms of its own (wait.Terms). Otherwise, and always for permits, it costs one call (pass).
 func (s *State) next(now time.Duration) {
 	if s.extension != nil {
 		s.endExtension(now) // re-entries that wait in it were for the owner that has left: they must not share the grant with the next holder
@@ -63,7 +63,7 @@ func (s *State) turnOver(now time.Duration) bool {
 }
 
 // turnsIn returns the number by which Policy.HandoffFor is divided for this kind. If each holder has a grant of its own, nobody leaves gaps for
-// Redisson's clients, which take no turns. With turns a third as long, these clients get about as much as the processes of this library.
+// Redisson's clients, which take no turns. With turns a third as long, these clients get about as many permits as the processes of this library.
 func (s *State) turnsIn() time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder {
 		return 3
@@ -73,11 +73,11 @@ func (s *State) turnsIn() time.Duration {
 
 // endTurn gives other processes the chance to acquire the lock, by a release or by a special pass. The script of that pass releases the lock if
 // other processes wait. If none waits, it passes the lock on to the next local waiter, which saves a release and an acquire. The script decides
-// by the number of subscribers, so the server must know all of them (Counts).
+// by the number of subscribers, so the server must know all of them (Standalone).
 //
 // When a gap is due, the lock is released all the same: without gaps, clients that poll would never find it free.
 func (s *State) endTurn(now time.Duration, head *wait.Request) {
-	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.turns.GapDue(&s.policy.Policy, now) {
+	if !s.address.Kind.PassEndsTurn || !s.policy.Standalone || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.turns.GapDue(&s.policy.Policy, now) {
 		s.release(now)
 		return
 	}
@@ -135,7 +135,7 @@ func (s *State) hand(now time.Duration, r *wait.Request) {
 	s.answer(r, nil)
 }
 
-// keepFor begins r's at-least, if it has one. Of the at-leasts of several holders, the one that ends last counts.
+// keepFor begins r's at-least time, if it has one. Of the at-least times of several holders, the one that ends last counts.
 func (s *State) keepFor(now time.Duration, r *wait.Request) {
 	if r.AtLeast > 0 {
 		s.grant.KeepUntil(now + r.AtLeast)
@@ -147,8 +147,7 @@ func (s *State) joins(r *wait.Request) bool {
 	return s.address.Kind.Grants == scripts.GrantPerProcess && s.phase == held && !s.grant.terms.Own() && !r.Own()
 }
 
-// reenter grants at once. If r asks for more time than Redis has granted, the lease is first extended in Redis: no holder may be given more
-// time than Redis has granted.
+// reenter gives r a lease on the grant: at once, or, if r asks for more time than Redis has granted, after an extend.
 func (s *State) reenter(now time.Duration, r *wait.Request) {
 	if s.lacks(now, r) {
 		e := s.extending()
@@ -163,8 +162,8 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 
 // onRelease ends one lease, and the grant with its last lease.
 //
-// A goroutine ends its lease itself (Claim) before its request arrives here. If the lease is lost in between, endHolds cannot end it any more and
-// counts it in claimed. This request is then one of those that were counted.
+// A goroutine ends its lease itself (Claim) before its request arrives here. If the grant is lost in between, endHolds cannot end that lease any
+// more, and counts it in claimed until the request arrives.
 func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	h := s.holdOf(r)
 	switch {
@@ -191,7 +190,7 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 }
 
 // unhold removes a lease from the grant. The newest lease takes its place in the list: very many readers may share a grant, and moving all later
-// leases would be slow. The leases of actors end here; a goroutine has ended its own before.
+// leases would be slow.
 func (s *State) unhold(h *lease.Hold) {
 	end := len(s.holds) - 1
 	newest := s.holds[end]
@@ -269,6 +268,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 				s.turns.ExpectEcho(now) // the call has published a release message
 			}
 		}
+		s.turn.passed = true
 		s.begin(m.sent, m.tokens)
 		if head := s.queue.Front(); head != nil && head.Terms == s.grant.terms {
 			s.give(now, head)
@@ -305,10 +305,9 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	}
 }
 
-// passedAt returns the instant that endGrant needs after a successful pass: a delayed duplicate of the old grant's acquire that runs later may
-// have brought the old grant back. Usually that is the instant at which the call was sent. But if the pass was repeated, its first copy may have
-// replaced the old grant already. If each holder has a grant of its own, the old grant can come back beside the new one, so passedAt then
-// returns the instant of the first copy.
+// passedAt returns, after a successful pass, the earliest instant at which Redis may have replaced the old grant. A delayed duplicate of the old
+// grant's acquire that runs later may bring the old grant back, so endGrant needs this instant. Usually that is when the call was sent. If a pass of
+// a permit was repeated, it is when the first copy was made: only a permit's old grant can exist beside the new one.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)
@@ -322,8 +321,8 @@ func (s *State) passedAndOver(now time.Duration) bool {
 	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.ttl)
 }
 
-// endPass drops both grants of a pass, because Redis has neither. Late copies of their calls may bring one back, so endGrant and forgetPending
-// release them in the background.
+// endPass drops both grants of a pass, because Redis has neither. Late copies of calls may bring one of the grants back, so endGrant and
+// forgetPending release both in the background.
 func (s *State) endPass(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
 	s.endGrant(now, sent)
@@ -341,8 +340,8 @@ func (s *State) release(now time.Duration) {
 	s.sendRelease(now)
 }
 
-// sendRelease sends a release, or a repeat of it. It goes before other calls of its lane, because other processes wait for the lock. It may
-// wait to be sent until the lease has expired on the server; after that there is nothing to release.
+// sendRelease sends a release, or a repeat of it. It goes before other calls of its lane, because other processes wait for the lock. It is not sent
+// any more when the lease has expired on the server, because then there is nothing to release.
 func (s *State) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
 	c.terms.Grant, c.terms.Keep = s.grant.ID, s.grant.Missing(now)
@@ -363,7 +362,7 @@ func (s *State) releaseAgain(now time.Duration) {
 }
 
 // onReleaseDone ends the phase releasing, unless the outcome is unknown. If Redis does not have the grant, the holder has lost it before
-// its release; the exception is an earlier copy of this release, which may have removed it (unsure).
+// the release, unless an earlier copy of this release may have removed it (unsure).
 func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && (m.held || s.unsure):
@@ -429,7 +428,7 @@ func (s *State) released(now, sent time.Duration, err error) {
 }
 
 // endGrant drops the grant, which has no holders any more. A call that was sent at the instant sent showed that Redis no longer has it. A
-// delayed duplicate of its acquire could create it again, and then the lock would be taken although nobody holds it. So it is released in
+// delayed duplicate of its acquire could create it again, and then the lock would be taken although nobody holds it. So the grant is released in
 // the background until no duplicate can arrive.
 func (s *State) endGrant(now, sent time.Duration) {
 	s.grant.End()
@@ -439,11 +438,11 @@ func (s *State) endGrant(now, sent time.Duration) {
 	s.grant, s.guarded = nil, false
 }
 
-// orphanGrant makes the grant an orphan, which is released in the background, because Redis may still have the grant. endGrant is called next, and
-// need not do that again.
+// orphanGrant makes the grant an orphan, because Redis may still have it. It clears duplicateUntil, so that endGrant, which is called next, does not
+// make a second orphan.
 func (s *State) orphanGrant(now time.Duration) {
 	g := s.orphanFrom(now, s.grant.ID, max(s.grant.duplicateUntil, now), s.grant.longest)
-	g.lasting, g.least = s.grant.lasting, s.grant.Least()
+	g.lasting, g.least = g.lasting || s.grant.lasting, s.grant.Least()
 	s.grant.duplicateUntil = 0
 }
 
@@ -466,7 +465,7 @@ func (s *State) stayOut(now time.Duration, m *callDone) {
 	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // fewer than 0: other local holders still share the lock
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
 			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
-			Crowds: s.member == nil && s.policy.Counts,
+			Crowds: s.member == nil && s.policy.Standalone,
 		})
 	}
 }

@@ -30,7 +30,7 @@ const visitEvery = 300 * time.Millisecond
 type visits struct {
 	*world
 	key   *plainKey
-	since time.Duration // since when the key has been free; clock.Never: it is taken
+	since time.Duration // since when the key has been free, or clock.Never if it is taken
 
 	together bool // users acquire in bursts, every visitEvery; between bursts no newcomer wakes a waiter whose wake-up was lost
 }
@@ -43,7 +43,7 @@ func newVisits(seed uint64) *visits {
 	v.Calm = true
 	v.kinds = []*scripts.Kind{[]*scripts.Kind{scripts.Lock, scripts.WriteLock}[v.Random.IntN(2)]}
 	v.watch = v.lookAround
-	policy := wait.Policy{Lease: 3 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: v.Chance(50)}
+	policy := wait.Policy{Lease: 3 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Standalone: v.Chance(50)}
 	v.together = v.Chance(50)
 	broken := v.Chance(50) // connections for messages break
 	gaps := []time.Duration{1500, 100, 50}[v.Random.IntN(3)] * time.Millisecond
@@ -90,15 +90,12 @@ func (v *visits) interrupt(p *proc) {
 	if v.Now >= fightFor {
 		return
 	}
-	if p.Subscribed {
-		p.Subscribed = false
-		p.Watch(true)
-	}
+	p.Disconnect(0)
 	v.After(v.UpTo(50*time.Millisecond), func() { v.interrupt(p) })
 }
 
 // pause returns how long a user holds the lock or stays away: up to a millisecond, up to 20 ms, or about a second, which is long enough for a gap
-// and for a subscription to end. It is never a second if users acquire in bursts.
+// and for a subscription to end. If users acquire in bursts, the pause is never a second.
 func (v *visits) pause() time.Duration {
 	switch n := v.Random.IntN(100); {
 	case !v.together && n < 15:

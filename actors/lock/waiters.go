@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// holder returns the grant with which this process holds the lock, here or in another member of the group; nil: the process does not hold
+// holder returns the grant with which this process holds the lock, here or in another member of the group, or nil if the process does not hold
 // it.
 func (s *State) holder() *grant {
 	if s.grant == nil && s.member != nil && s.member.group.holding > 0 {

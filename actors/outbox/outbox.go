@@ -16,10 +16,10 @@ import (
 
 // Outbox delivers messages to the user's actors. Each actor gets its messages in the order in which they were posted.
 //
-// A delivery runs code of the user. That code may take long: an actor on protoactor's synchronized dispatcher handles the message within the
-// send, the sender to a full bounded mailbox spins until there is room, and an actor.Process that the user has registered may do anything. A
-// lock actor must not wait for it, because it has other requesters, and leases with deadlines. So each receiver with messages has a queue, and a
-// goroutine that lives until the queue is empty.
+// A delivery runs code of the user, which may take long: an actor on protoactor's synchronized dispatcher handles the message within the send; the
+// sender to a full bounded mailbox spins until there is room; an actor.Process that the user has registered may do anything. A lock actor must not
+// wait for that code, because it has other requesters, and leases with deadlines. So each receiver with messages has a queue, and a goroutine that
+// lives until the queue is empty.
 type Outbox struct {
 	// fixed at construction
 	clock  clock.Clock
@@ -39,7 +39,7 @@ type queue struct {
 	messages  []Message
 	delivered int  // messages so far
 	seen      int  // the value of delivered at the last reportBlocked; -1 before the first one
-	reported  bool // as blocked
+	reported  bool // the receiver was reported as blocked
 }
 
 // Message is a message to one of the user's actors, about a lock.

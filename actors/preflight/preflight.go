@@ -40,7 +40,7 @@ type Config struct {
 }
 
 // Check tries everything that a runtime needs from the servers for these kinds, with throw-away names. It returns a *protocol.CheckError with
-// whatever does not work; nil: everything does. go-redis may ignore ctx until its own timeouts end, but Check returns when ctx ends, and after
+// whatever does not work, or nil if everything does. go-redis may ignore ctx until its own timeouts end, but Check returns when ctx ends, and after
 // checkWait at the latest.
 func Check(ctx context.Context, c Config, kinds []*scripts.Kind) error {
 	asking, cancel := context.WithTimeout(ctx, checkWait)
@@ -116,7 +116,7 @@ func (c Config) servers(ctx context.Context, kinds []*scripts.Kind) error {
 	var findings []finding
 	if err := c.Nodes.Each(ctx, func(n *redisnode.Node) { // concurrently for the masters of a cluster
 		found := c.node(ctx, n, kinds)
-		if !n.Alone {
+		if !n.Standalone {
 			for i := range found {
 				found[i].at = []string{n.Errors.Name}
 			}
@@ -220,7 +220,7 @@ func (c *check) call(ctx context.Context, call scripts.Call) (any, error) {
 // throwAwayMark is the beginning of the names that a check uses.
 const throwAwayMark = "holdfast-check-"
 
-// throwAway returns the key of a throw-away name that this server decides about; "": the server has no slots.
+// throwAway returns the key of a throw-away name that this server decides about, or "" if the server has no slots.
 func (c *check) throwAway(kind *scripts.Kind) (key string, err error) {
 	for range 100_000 {
 		key, err := c.Key(kind, throwAwayMark+c.NewName())

@@ -18,7 +18,7 @@ type need struct {
 	rule  string // in the syntax of ACL SETUSER
 	what  string // what the user cannot do without it
 	kinds []string
-	err   error // the refusal that shows that the right is missing, or errUntried; nil: it is there, or the trial failed for another reason
+	err   error // the refusal that shows that the right is missing, or errUntried; nil if no right is known to be missing
 }
 
 // needs holds rights in the order in which they were added, each once.
@@ -37,7 +37,8 @@ func (n *needs) add(kind *scripts.Kind, rule, what string) *need {
 	return found
 }
 
-// rights tries each right of these kinds by itself, so that a missing one does not hide others.
+// rights separately tries each right that the runtime and these kinds of locks need, so that one missing right does not hide another. If scripts
+// cannot be called, it tries only what sent tries. It returns a finding for each right found missing.
 func (c *check) rights(ctx context.Context, kinds []*scripts.Kind) []finding {
 	n := &needs{}
 	if c.sent(ctx, n) {
@@ -85,7 +86,7 @@ func (c *check) sent(ctx context.Context, n *needs) bool {
 	if c.Publish.WasAsked() {
 		_ = try("pubsub|shardnumsub", "pubsub", "shardnumsub")
 	}
-	if !c.node.Alone {
+	if !c.node.Standalone {
 		_ = try("asking", "asking")
 	}
 	if c.AckReplicas > 0 {
@@ -113,8 +114,8 @@ func (c *check) kindRights(ctx context.Context, n *needs, kind *scripts.Kind, ra
 	c.commands(ctx, n, kind, needed, raw)
 }
 
-// commands tries the commands of a kind's scripts: those that leave nothing behind all in one script that was made for that, and rpush in another
-// one.
+// commands tries the commands of a kind's scripts. One call tries all commands that leave nothing behind, in a script that was made for that.
+// Another call tries rpush.
 func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, needed scripts.Needs, raw string) {
 	var names []string
 	var words [][]any

@@ -25,6 +25,9 @@ func unreachable(by *redisnode.Errors, err error) finding {
 	}}
 	var network *net.OpError
 	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); {
+	case strings.Contains(err.Error(), "all sentinels"): // a text of go-redis, which has no error of its own for this
+		f.What = "no Sentinel says where the master is"
+		f.Remedy = "compare SentinelAddrs, MasterName (SENTINEL MASTERS), SentinelUsername and SentinelPassword of the client's options with the Sentinels"
 	case redisnode.IsReply(err) && (code == "WRONGPASS" || code == "NOAUTH"):
 		f.What = by.Name + " refuses the login"
 		f.Remedy = "compare Username and Password of the client's options with the server: the user must exist, be on, and have that password (ACL GETUSER)"
@@ -45,7 +48,7 @@ func unreachable(by *redisnode.Errors, err error) finding {
 	return f
 }
 
-// about is what a server reports about itself; "": not reported.
+// about is what a server reports about itself. A field is "" if the server does not report it.
 type about struct {
 	version  string // the version of Redis; "" for servers that only report with which Redis they are compatible
 	role     string
@@ -100,7 +103,7 @@ func (c *check) server(ctx context.Context) (findings []finding) {
 	case a.role == "slave" || a.role == "replica":
 		find(rankRole, where+" is a replica", "it accepts no writes, and locks are written", "connect to the master; with Sentinel use redis.NewFailoverClient")
 	}
-	if c.node.Alone && a.mode == "cluster" && c.shares(ctx) {
+	if c.node.Standalone && a.mode == "cluster" && c.shares(ctx) {
 		find(rankRole, where+" is one of several masters of a cluster", "it refuses the locks of the others", "use redis.NewClusterClient")
 	}
 	if n, err := strconv.Atoi(a.replicas); err == nil && n < c.AckReplicas {

@@ -2,8 +2,9 @@
 // send it Subscribe and Unsubscribe, and it sends them wait.ChannelReady and wait.ChannelMessage.
 //
 //	subscriber.go     the actor: channels, their waiters, subscriptions that Redis refuses
-//	link.go           one connection and its successors: it reads, writes subscriptions, and notices when it is dead
-//	link_place.go     whether the connection is at the server that executes the scripts
+//	link.go           replaces a connection that has broken, and collects what the actor has to know
+//	connection.go     one connection: it reads, writes subscriptions, and notices when it is dead
+//	link_server.go    whether the connection is at the server that executes the scripts
 //	subscriptions.go  the channels that a connection should have, and those that the server has confirmed; pure
 //
 // The subscriber never loses a wake-up: whatever may have lost a message is followed by a ChannelReady.

@@ -40,7 +40,7 @@ func TestLink_FloodIsOneMessage(t *testing.T) {
 	system, owner := actor.NewActorSystem(), &standstill{}
 	defer system.Shutdown()
 	pid, _ := system.ProcessRegistry.Add(owner, "owner")
-	l := &link{config: &Config{Root: system.Root}, owner: pid, told: map[string]channelNews{}}
+	l := &link{config: &Config{Root: system.Root}, owner: pid, told: map[string]channelUpdate{}}
 	var messages [channels]*redis.Message
 	for i := range messages {
 		messages[i] = &redis.Message{Channel: fmt.Sprintf("channel %d", i)}
@@ -52,18 +52,18 @@ func TestLink_FloodIsOneMessage(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 
-	assert.Equal(t, []any{linkNews{l}}, owner.messages)
+	assert.Equal(t, []any{linkUpdated{l}}, owner.messages)
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "bytes allocated")
-	news := l.news()
-	assert.Len(t, news, channels)
-	for channel, n := range news {
-		assert.Equal(t, channelNews{messages: flood / channels}, n, channel)
+	updates := l.updates()
+	assert.Len(t, updates, channels)
+	for channel, n := range updates {
+		assert.Equal(t, channelUpdate{messages: flood / channels}, n, channel)
 	}
 	require.NoError(t, l.take(messages[0]))
 	assert.Len(t, owner.messages, 2, "the next message is announced to the subscriber again")
 }
 
-// A demand and the confirmation of its channel may both arrive, in either order, before the subscriber reads the news. The demand is still
+// A demand and the confirmation of its channel may both arrive, in either order, before the subscriber reads the updates. The demand is still
 // passed on, because it would be repeated only after a second.
 func TestSubscriber_DemandBesideAConfirmation(t *testing.T) {
 	demand := &redis.Message{Channel: "demand", Payload: "g1 orders"}
@@ -72,14 +72,14 @@ func TestSubscriber_DemandBesideAConfirmation(t *testing.T) {
 		system, who := actor.NewActorSystem(), &standstill{}
 		defer system.Shutdown()
 		s := New(Config{Root: system.Root, Demand: "demand"})
-		l := &link{config: &s.Config, owner: actor.NewPID("", "nobody"), told: map[string]channelNews{}, wake: make(chan struct{}, 1), subs: newSubscriptions(false)}
+		l := &link{config: &s.Config, owner: actor.NewPID("", "nobody"), told: map[string]channelUpdate{}, subs: newSubscriptions(false)}
 		s.channels["demand"] = &channelState{link: l, waiting: []lease.Actor{who}}
 		l.subs.want("demand", false)
 		require.NotEmpty(t, l.subs.next())
 		for _, message := range order {
 			require.NoError(t, l.take(message))
 		}
-		s.onNews(nil, l)
+		s.onUpdates(nil, l)
 		assert.Equal(t, []any{
 			wait.ChannelReady{Channel: "demand"},
 			wait.ChannelMessage{Channel: "demand", Texts: map[string]struct{}{"g1 orders": {}}},
@@ -144,7 +144,7 @@ func answerOnePing(conn net.Conn) {
 			_, _ = io.Copy(io.Discard, in)
 			return
 		}
-		// A pipe has no buffer. go-redis writes a whole pipeline, or subscribes while the ping is answered, before it reads.
+		// The reply is written on a goroutine: a pipe has no buffer, and go-redis may write more commands before it reads.
 		go io.WriteString(conn, "-ERR unknown command\r\n") //nolint:errcheck // the reader continues
 	}
 }

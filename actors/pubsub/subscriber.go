@@ -30,10 +30,10 @@ type Config struct {
 	Publish  *redisnode.PublishMode
 	Errors   *redisnode.Errors
 	Backoff  func(failures int) time.Duration // the pause before the next connection, or before the next attempt to subscribe to a channel
-	Demand   string                           // the channel whose messages have a text that matters, and are never sharded; "": none
-	// Own returns the name of a channel that only this runtime uses. A connection subscribes to it, and publishes to it by way of the client for
-	// commands. If nobody receives the message, the connection does not lead to the server that executes the scripts, whose releases would not count it
-	// as a waiter. nil: releases do not count their receivers, so nothing is checked.
+	Demand   string                           // the demand channel, or "" if there is none; it is never sharded, and the texts of its messages matter
+	// Own returns the name of a channel that only this runtime uses. By it the link checks that it is connected to the server that executes the
+	// scripts: it subscribes to the channel, and publishes to it through the client for commands. If nobody receives the message, the link connects
+	// again. Own is nil on a cluster, where links do not make this check.
 	Own func() (channel string, err error)
 }
 
@@ -53,7 +53,7 @@ type subscriber struct {
 
 	// owned by the actor
 	channels map[string]*channelState
-	links    map[*redisnode.Node]*link // by the master whose messages a link receives; nil: the messages of all masters
+	links    map[*redisnode.Node]*link // by the master whose messages a link receives; the key is nil if it receives those of all masters
 	ended    sync.WaitGroup            // links that are closing
 	again    clock.Timer               // retries the channels that Redis has refused
 	againAt  time.Duration
@@ -62,13 +62,13 @@ type subscriber struct {
 // channelState is a channel with waiters, or with a refusal whose pause has not ended.
 type channelState struct {
 	name    string
-	link    *link // nil: the master is not known yet, or Redis has refused to subscribe
+	link    *link // nil if the master is not known yet or Redis has refused to subscribe
 	waiting []lease.Actor
 	ready   bool // the server has confirmed the subscription
 
 	refusals int           // refusals in a row
 	alone    bool          // Redis has rejected the channel, maybe because of another one in the same command: it gets its own command
-	retryAt  time.Duration // after a refusal, the instant of the next attempt; 0: no attempt is planned
+	retryAt  time.Duration // after a refusal, the instant of the next attempt, or 0 if no attempt is planned
 	reported bool          // an event has reported the refusals
 }
 
@@ -84,12 +84,14 @@ type (
 		Channel string
 		Who     lease.Actor
 	}
-	// NodesDiscovered says that the masters of a cluster are known, or have changed.
-	NodesDiscovered struct{}
-	// linkNews says that a link has news of its channels.
-	linkNews struct{ link *link }
+	// FollowSlots subscribes to each channel at the master that has its slot now. The masters of a cluster have become known, or may have changed.
+	FollowSlots struct{}
+	// linkUpdated says that something has happened to channels of a link.
+	linkUpdated struct{ link *link }
 	// linkTrouble says that a connection has broken or could not be made, so the slots of its channels may have another master now.
 	linkTrouble struct{ link *link }
+	// linkDue says that it is time to compare the master of a link with those that have the slots of its channels.
+	linkDue struct{ link *link }
 	// linkIdle says that linkRest has passed since a link lost its last channel.
 	linkIdle struct{ link *link }
 	// retryChannels says that the pause of a refused channel has ended.
@@ -114,19 +116,21 @@ func (s *subscriber) Receive(c actor.Context) {
 		s.watch(c, m)
 	case Unsubscribe:
 		s.unwatch(c, m)
-	case linkNews:
-		if s.links[m.link.home] == m.link {
-			s.onNews(c, m.link)
+	case linkUpdated:
+		if s.links[m.link.node] == m.link {
+			s.onUpdates(c, m.link)
 		}
 	case linkTrouble:
 		s.Nodes.Suspect()
-		s.rehome(c, m.link)
-	case NodesDiscovered:
-		s.findHomes(c)
+		s.followSlots(c, m.link)
+	case linkDue:
+		s.followSlots(c, m.link)
+	case FollowSlots:
+		s.followSlots(c, nil)
 	case retryChannels:
 		s.retry(c)
 	case linkIdle:
-		if s.links[m.link.home] == m.link && m.link.channels == 0 {
+		if s.links[m.link.node] == m.link && m.link.channels == 0 {
 			s.closeLink(m.link)
 		}
 	case Stop:
@@ -165,21 +169,27 @@ func (s *subscriber) unwatch(c actor.Context, m Unsubscribe) {
 	}
 }
 
-// attach chooses the link for a channel and subscribes there. If the master of the channel is not known yet, findHomes does that later.
-func (s *subscriber) attach(c actor.Context, channel string, state *channelState) {
-	home, known := s.Publish.Server(s.Nodes, channel)
+// server returns the master whose link a channel belongs to, or nil if it is the link for all masters.
+func (s *subscriber) server(channel string) (node *redisnode.Node, known bool) {
 	if channel == s.Demand {
-		home = nil
-	} else if !known {
+		return nil, true
+	}
+	return s.Publish.Server(s.Nodes, channel)
+}
+
+// attach chooses the link for a channel and subscribes there. If the master of the channel is not known yet, followSlots does that later.
+func (s *subscriber) attach(c actor.Context, channel string, state *channelState) {
+	node, known := s.server(channel)
+	if !known {
 		return
 	}
-	l := s.links[home]
+	l := s.links[node]
 	if l == nil {
-		if home != nil {
-			home = s.Nodes.Keep(home)
+		if node != nil {
+			node = s.Nodes.Keep(node)
 		}
-		l = openLink(&s.Config, c.Self(), home)
-		s.links[home] = l
+		l = openLink(&s.Config, c.Self(), node)
+		s.links[node] = l
 	}
 	state.link = l
 	l.channels++
@@ -208,48 +218,41 @@ func (s *subscriber) leave(c actor.Context, state *channelState) {
 	l.closing = s.Clock.AfterFunc(linkRest, func() { root.Send(self, linkIdle{l}) })
 }
 
-// findHomes subscribes to the channels whose master was not known before.
-func (s *subscriber) findHomes(c actor.Context) {
+// followSlots subscribes to the channels whose master was not known before, and moves the channels whose slots have another master now to the link of
+// that master. Their waiters are woken when the new master has confirmed the subscriptions. Unless of is nil, only channels of that link count.
+func (s *subscriber) followSlots(c actor.Context, of *link) {
 	for channel, state := range s.channels {
-		if state.link == nil && state.retryAt == 0 {
-			s.attach(c, channel, state)
-		}
-	}
-}
-
-// rehome moves those channels of a link whose slots have another master now to the link of that master. Their waiters are woken when the new
-// master has confirmed the subscriptions.
-func (s *subscriber) rehome(c actor.Context, l *link) {
-	for channel, state := range s.channels {
-		if state.link != l {
+		if of != nil && state.link != of || state.retryAt > 0 {
 			continue
 		}
-		if home, known := s.Publish.Server(s.Nodes, channel); known && home != l.home {
-			s.detach(c, channel, state)
-			s.attach(c, channel, state)
+		node, known := s.server(channel)
+		if !known || state.link != nil && state.link.node == node {
+			continue
 		}
+		s.detach(c, channel, state)
+		s.attach(c, channel, state)
 	}
 }
 
-// onNews passes the news of a link on to the waiters. A confirmation of a channel that was subscribed to before means that the connection was
+// onUpdates passes the updates of a link on to the waiters. A confirmation of a channel that was subscribed to before means that the connection was
 // replaced. Messages may have been lost meanwhile, so the waiters learn how many channels share the connection (Among), and spread their
 // attempts.
-func (s *subscriber) onNews(c actor.Context, l *link) {
+func (s *subscriber) onUpdates(c actor.Context, l *link) {
 	again, pauses := 0, map[int]time.Duration{}
-	told := l.news()
+	told := l.updates()
 	for _, channel := range slices.Sorted(maps.Keys(told)) {
-		news, state := told[channel], s.channels[channel]
+		update, state := told[channel], s.channels[channel]
 		if state == nil || state.link != l {
 			continue // the channel has been dropped, or has moved to another link
 		}
 		switch {
-		case news.refused != nil:
+		case update.refused != nil:
 			state.refusals++
 			if pauses[state.refusals] == 0 { // channels that were refused together are retried together
 				pauses[state.refusals] = s.Backoff(state.refusals)
 			}
-			s.onRefused(c, channel, state, news, pauses[state.refusals])
-		case news.subscribed:
+			s.onRefused(c, channel, state, update, pauses[state.refusals])
+		case update.subscribed:
 			ready := wait.ChannelReady{Channel: channel}
 			if state.ready || state.refusals > 0 {
 				ready.Among = l.channels
@@ -257,11 +260,11 @@ func (s *subscriber) onNews(c actor.Context, l *link) {
 			}
 			state.ready, state.refusals, state.alone, state.reported = true, 0, false, false
 			state.tell(ready)
-			if len(news.texts) > 0 {
-				state.tell(wait.ChannelMessage{Channel: channel, Texts: news.texts})
+			if len(update.texts) > 0 {
+				state.tell(wait.ChannelMessage{Channel: channel, Texts: update.texts})
 			}
 		case state.ready:
-			state.tell(wait.ChannelMessage{Channel: channel, Releases: news.messages, Texts: news.texts})
+			state.tell(wait.ChannelMessage{Channel: channel, Releases: update.messages, Texts: update.texts})
 		}
 	}
 	if again > 0 {
@@ -271,17 +274,17 @@ func (s *subscriber) onNews(c actor.Context, l *link) {
 }
 
 // onRefused schedules the next attempt after a pause. That attempt goes to the master that has the slot by then.
-func (s *subscriber) onRefused(c actor.Context, channel string, state *channelState, news channelNews, pause time.Duration) {
+func (s *subscriber) onRefused(c actor.Context, channel string, state *channelState, update channelUpdate, pause time.Duration) {
 	s.leave(c, state)
 	state.retryAt = s.Clock.Now() + pause
 	s.retryBy(c, state.retryAt)
-	class := scripts.Classify(news.refused)
+	class := scripts.Classify(update.refused)
 	if state.alone = class == scripts.Rejected; !state.alone {
 		s.Nodes.Suspect()
 	}
-	if !state.reported && (class == scripts.Rejected && news.single || state.refusals == refusalsMax) {
+	if !state.reported && (class == scripts.Rejected && update.single || state.refusals == refusalsMax) {
 		state.reported = true
-		s.Events.Emit(protocol.SubscribeRefused{Name: state.name, Channel: channel, Err: s.Errors.ExplainWithHint(news.refused)})
+		s.Events.Emit(protocol.SubscribeRefused{Name: state.name, Channel: channel, Err: s.Errors.ExplainWithHint(update.refused)})
 	}
 }
 
@@ -346,9 +349,9 @@ func (s *subscriber) closeLink(l *link) {
 	if l.closing != nil {
 		l.closing.Stop()
 	}
-	delete(s.links, l.home)
-	if l.home != nil {
-		s.Nodes.Forget(l.home)
+	delete(s.links, l.node)
+	if l.node != nil {
+		s.Nodes.Forget(l.node)
 	}
 	s.ended.Go(l.close)
 }

@@ -15,7 +15,7 @@ import (
 // most one command without a reply: otherwise a reply to the second could be taken for one to the first.
 type subscriptions struct {
 	sharded bool
-	wanted  map[string]bool // true: the channel gets a command of its own, because Redis rejects a command for several channels as a whole
+	wanted  map[string]bool // true if the channel gets a command of its own, because Redis rejects a command for several channels as a whole
 
 	// of the present connection
 	has     map[string]bool     // channels whose subscription the server has confirmed
@@ -23,7 +23,7 @@ type subscriptions struct {
 	changed map[string]struct{} // the channels that next compares
 	asked   []ask               // the commands without a reply, the oldest first
 	alone   []string            // channels that wait for a command of their own
-	waits   map[string]struct{} // the same
+	waits   map[string]struct{} // the channels in alone
 	singles int                 // number of the commands in asked that were sent with a single channel
 	ping    bool                // a ping is due
 }

@@ -132,7 +132,8 @@ func TestSubscriptions_ForgetsWhatItNeverAskedFor(t *testing.T) {
 	assert.Empty(t, s.next())
 }
 
-// An unasked reply shows that replies and commands are out of step. But when a slot leaves the master, its channels are unsubscribed unasked.
+// A reply without a command shows that replies and commands are out of step. One such reply is normal: when a slot leaves the master, the server
+// ends the subscriptions to the slot's channels.
 func TestSubscriptions_Unasked(t *testing.T) {
 	t.Parallel()
 	s := newSubscriptions(true)

@@ -13,7 +13,7 @@ const ReplyWait = 5 * time.Second
 // Silence is how long a server may take to reply before that counts as an outage.
 const Silence = 500 * time.Millisecond
 
-// hasty returns the client bounded by Silence; nil: only a *redis.Client can be bounded.
+// hasty returns the client bounded by Silence, or nil if it is not a *redis.Client: no other kind can be bounded.
 func hasty(client redis.UniversalClient) redis.UniversalClient {
 	if _, single := client.(*redis.Client); !single {
 		return nil
@@ -36,7 +36,7 @@ func bounded(client redis.UniversalClient, most time.Duration) redis.UniversalCl
 	return withTimeout(c, most)
 }
 
-// timeouts are the timeouts of a client; zero or less: none.
+// timeouts are the timeouts of a client. A field that is not positive means that there is no timeout.
 type timeouts struct{ read, write time.Duration }
 
 func timeoutsOf(client redis.UniversalClient) (t timeouts) {
@@ -61,7 +61,7 @@ func inBounds(timeout, most time.Duration) bool { return timeout > 0 && timeout 
 // client's ReadTimeout the answer would be lost.
 func CheckAckTimeout(client redis.UniversalClient, d time.Duration) error {
 	t, most := timeoutsOf(client), ReplyWait
-	if t.bounded() {
+	if inBounds(t.read, ReplyWait) {
 		most = t.read
 	}
 	if d < most {

@@ -28,8 +28,8 @@ type Cluster struct {
 	replyWait time.Duration // time limit for a reply of a master
 	known     atomic.Bool
 
-	asks       chan struct{} // one entry for each question in flight: which masters are there?
-	suspicions atomic.Int64  // calls of Suspect that the present discovery has to answer; 0: there is none
+	asks       chan struct{} // one entry for each question in flight about which masters there are
+	suspicions atomic.Int64  // number of calls of Suspect that the present discovery has to answer
 	background sync.WaitGroup
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
@@ -118,7 +118,9 @@ func (c *Cluster) Forget(n *Node) {
 	if n.users--; n.users > 0 {
 		return
 	}
-	delete(c.nodes, n.master)
+	if c.nodes[n.master] == n {
+		delete(c.nodes, n.master)
+	}
 	if c.timed == n {
 		c.timed = nil
 	}
@@ -162,7 +164,7 @@ func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	return c.strays[addr]
 }
 
-// optionsOf returns the options of a client; nil for a kind of client that no master of a cluster has.
+// optionsOf returns the options of a client, or nil for a kind of client that no master of a cluster has.
 func optionsOf(client redis.UniversalClient) *redis.Options {
 	if single, ok := client.(*redis.Client); ok {
 		return single.Options()
@@ -195,9 +197,9 @@ func (c *Cluster) PublishCommand() any { return c.tells }
 // Part returns the slot.
 func (c *Cluster) Part(raw string) uint16 { return scripts.Slot(raw) }
 
-// Suspect discovers the masters again, in the background. It asks several nodes at once while some of them are silent, which ReloadState of
-// go-redis does not. A suspicion during a discovery leads to another discovery after a pause, because the answer of the present discovery may be
-// older than the suspicion.
+// Suspect discovers the masters again, in the background. Unlike ReloadState of go-redis, it asks further nodes if one has not answered within
+// askAgain. A suspicion during a discovery leads to another discovery after a pause, because the answer of the present discovery may be older than
+// the suspicion.
 func (c *Cluster) Suspect() {
 	if c.suspicions.Add(1) > 1 {
 		return

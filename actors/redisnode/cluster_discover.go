@@ -13,8 +13,8 @@ const (
 	// allow. So a further question is asked every askAgain until an answer arrives, with at most asksMax at once.
 	askAgain = 100 * time.Millisecond
 	asksMax  = 8
-	// asksHanging is the maximum number of questions in flight, in all discoveries together. Without timeouts, questions to a silent node hang
-	// for as long as it is silent, and accumulate: there are four discoveries a second, and in a cluster of six about every sixth asks that
+	// asksHanging is the maximum number of questions in flight, in all discoveries together. Without timeouts, a question to a silent node hangs for as
+	// long as the node is silent. Such questions accumulate: there are four discoveries a second, and in a cluster of six about every sixth asks that
 	// node first.
 	asksHanging = 64
 	// suspectAgain is the pause before the next discovery.

@@ -80,9 +80,9 @@ func TestCluster_KnowsNobodyBeforeItHasDecided(t *testing.T) {
 	assert.False(t, known)
 	serving.Store(true)
 	require.NoError(t, c.Discover(t.Context()))
-	home, known := c.tells.Server(c, "channel")
+	master, known := c.tells.Server(c, "channel")
 	assert.True(t, known)
-	assert.NotNil(t, home, "messages are sharded")
+	assert.NotNil(t, master, "messages are sharded")
 	c.Close()
 }
 

@@ -2,6 +2,7 @@ package redisnode
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,24 +23,33 @@ import (
 type Errors struct {
 	Name    string // "Redis at host:port", "Redis" or "the cluster"
 	cluster bool   // redirections are normal
+	closes  string // why a server closes a connection
 	secrets secrets
-	last    atomic.Pointer[error] // the error of the latest batch; nil: it has reached Redis
+	last    atomic.Pointer[error] // the error of the latest batch, or nil if it has reached Redis
 }
 
 // ErrorsOf returns the Errors of a client.
 func ErrorsOf(client redis.UniversalClient) *Errors {
-	c := &Errors{Name: "Redis"}
+	c := &Errors{Name: "Redis", closes: "restarted, or maxclients reached"}
+	var security *tls.Config
 	switch client := client.(type) {
 	case *redis.Client:
 		o := client.Options()
+		security = o.TLSConfig
 		c.secrets = newSecrets(login{[]string{o.Addr}, o.Username, o.Password})
 		if strings.ContainsAny(o.Addr, ":/") { // without these characters it is a word of go-redis, such as FailoverClient
 			c.Name = "Redis at " + c.secrets.conceal(o.Addr)
 		}
 	case *redis.ClusterClient:
 		o := client.Options()
+		security = o.TLSConfig
 		c.secrets = newSecrets(login{o.Addrs, o.Username, o.Password})
 		c.Name, c.cluster = "the cluster", true
+	}
+	if security != nil && len(security.Certificates) == 0 && security.GetClientCertificate == nil {
+		// In TLS 1.3, the client sends its first command before the server has verified the client. If the server closes the connection then, the
+		// kernel may report that before the client has read the alert that says why.
+		c.closes = "restarted, maxclients reached, or a client's certificate required"
 	}
 	return c
 }
@@ -59,12 +69,14 @@ func (c *Errors) Explain(err error) error {
 	switch {
 	case IsReply(err):
 		return c.explainReply(err)
-	case errors.Is(err, redis.ErrClosed), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, redis.ErrClosed):
 		return fmt.Errorf("the Redis client was closed before the runtime: %w", err)
+	case errors.Is(err, net.ErrClosed): // a client for Sentinel closes its connections to the old master
+		return fmt.Errorf("the Redis client closed the connection (was it closed, or did the master change?): %w", err)
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return fmt.Errorf("all connections of the Redis client are in use: %w", err)
 	case closedByPeer(err):
-		return fmt.Errorf("%s closed the connection (restarted, or maxclients reached?): %w", c.Name, err)
+		return fmt.Errorf("%s closed the connection (%s?): %w", c.Name, c.closes, err)
 	case IsTimeout(err):
 		return fmt.Errorf("%s did not answer in time: %w", c.Name, err)
 	}
@@ -184,7 +196,7 @@ func (c *Errors) WithLast(err error) error {
 	return err
 }
 
-// Last returns the error that Remember has kept; nil: the latest batch has reached Redis.
+// Last returns the error that Remember has kept, or nil if the latest batch has reached Redis.
 func (c *Errors) Last() error {
 	if last := c.last.Load(); last != nil {
 		return *last

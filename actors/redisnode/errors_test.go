@@ -2,11 +2,13 @@ package redisnode
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -25,14 +27,14 @@ func TestCauses_SayWhatTheErrorDoesNot(t *testing.T) {
 	c := causesFor(t, "db:6379", "")
 	sha := strings.Repeat("0123456789", 4)
 	for text, err := range map[string]error{
-		"Redis at db:6379 closed the connection (restarted, or maxclients reached?): EOF":                                  io.EOF,
-		"Redis at db:6379 did not answer in time: i/o timeout":                                                             os.ErrDeadlineExceeded,
-		"all connections of the Redis client are in use: redis: connection pool timeout":                                   redis.ErrPoolTimeout,
-		"the Redis client was closed before the runtime: redis: client is closed":                                          redis.ErrClosed,
-		"the Redis client was closed before the runtime: use of closed network connection":                                 net.ErrClosed,
-		"READONLY You can't write (this is a replica, locks need its master)":                                              refusal("READONLY You can't write script: " + sha + ", on @user_script:34."),
-		"MOVED 1 db:1 (the server is part of a cluster, the client is for a single server)":                                refusal("MOVED 1 db:1"),
-		"ERR The user executing the script can't run this command or subcommand (Runtime.Check names every missing right)": refusal("ERR The user executing the script can't run this command or subcommand"),
+		"Redis at db:6379 closed the connection (restarted, or maxclients reached?): EOF":                                     io.EOF,
+		"Redis at db:6379 did not answer in time: i/o timeout":                                                                os.ErrDeadlineExceeded,
+		"all connections of the Redis client are in use: redis: connection pool timeout":                                      redis.ErrPoolTimeout,
+		"the Redis client was closed before the runtime: redis: client is closed":                                             redis.ErrClosed,
+		"the Redis client closed the connection (was it closed, or did the master change?): use of closed network connection": net.ErrClosed,
+		"READONLY You can't write (this is a replica, locks need its master)":                                                 refusal("READONLY You can't write script: " + sha + ", on @user_script:34."),
+		"MOVED 1 db:1 (the server is part of a cluster, the client is for a single server)":                                   refusal("MOVED 1 db:1"),
+		"ERR The user executing the script can't run this command or subcommand (Runtime.Check names every missing right)":    refusal("ERR The user executing the script can't run this command or subcommand"),
 		"BUSY no": refusal("BUSY no"),
 		"other":   errors.New("other"),
 	} {
@@ -42,6 +44,21 @@ func TestCauses_SayWhatTheErrorDoesNot(t *testing.T) {
 	}
 	assert.NoError(t, c.ExplainWithHint(nil))
 	assert.Equal(t, redis.Nil, c.ExplainWithHint(redis.Nil), "redis.Nil is an answer, not a failure")
+}
+
+// A server that requires a certificate of its clients says so, but not every client gets to read it.
+func TestCauses_ClientWithoutCertificate(t *testing.T) {
+	t.Parallel()
+	const lacking = "a client's certificate required?"
+	client := redis.NewClient(&redis.Options{Addr: "db:6379", TLSConfig: &tls.Config{}})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"db:6379"}, TLSConfig: &tls.Config{}})
+	both := redis.NewClient(&redis.Options{Addr: "db:6379", TLSConfig: &tls.Config{Certificates: make([]tls.Certificate, 1)}})
+	for _, client := range []redis.UniversalClient{client, cluster, both} {
+		t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	}
+	assert.ErrorContains(t, ErrorsOf(client).Explain(syscall.ECONNRESET), lacking)
+	assert.ErrorContains(t, ErrorsOf(cluster).Explain(syscall.ECONNRESET), lacking)
+	assert.NotContains(t, ErrorsOf(both).Explain(syscall.ECONNRESET).Error(), "certificate")
 }
 
 func TestCauses_TellWhatWentWrongBefore(t *testing.T) {

@@ -77,8 +77,8 @@ type connectedKey struct{}
 // handBack is the last hook of a client. It also keeps go-redis from connecting under Connected.
 type handBack struct{ of weak.Pointer[redis.Client] }
 
-// due returns the detour that commands are on, if command is the first of them; otherwise the zero value. It returns no pointer, because the user's
-// own commands pass here, too, and should cost no allocation.
+// due returns the detour that begins with this command, or the zero value if there is none. It returns no pointer, because the user's own commands
+// pass here, too, and should cost no allocation.
 func (h handBack) due(ctx context.Context, command redis.Cmder) (d detour) {
 	if on, found := ctx.Value(detourKey{}).(*detour); found && on.of == h.of && on.first == command {
 		d = *on

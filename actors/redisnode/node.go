@@ -9,11 +9,11 @@ import (
 
 // Node is a server that decides about locks: the only one, or one master of a cluster.
 type Node struct {
-	Client redis.UniversalClient // sends to this node only
-	Hasty  redis.UniversalClient // as Client, but waits at most Silence for a reply; nil: it cannot be made
-	Alone  bool                  // the node decides about all keys
-	Clock  Clock
-	Errors *Errors
+	Client     redis.UniversalClient // sends to this node only
+	Hasty      redis.UniversalClient // like Client, but waits at most Silence for a reply; nil if it cannot be made
+	Standalone bool                  // the node decides about all keys
+	Clock      Clock
+	Errors     *Errors
 
 	master *redis.Client // in a cluster: the client that go-redis has for this master
 	number int           // in a cluster: the nodes are numbered in the order in which they are made
@@ -30,11 +30,12 @@ func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
 
 // Nodes knows which node decides about a key. Single and Cluster implement it.
 type Nodes interface {
-	// ForKey returns the node of a key, without asking any server; nil: call Discover first.
+	// ForKey returns the node of a key without asking any server, or nil if Discover must be called first.
 	ForKey(key string) *Node
-	// AtAddr returns the node at an address; nil: there is none. The node "by" has redirected a call to this address.
+	// AtAddr returns the node at an address, or nil if there is none. The node "by" has redirected a call to this address.
 	AtAddr(addr string, by *Node) *Node
-	// Any returns one of the nodes, for messages that every node delivers. After a failure, try the next number. nil: call Discover first.
+	// Any returns one of the nodes, for messages that every node delivers. After a failure, try the next number. If it returns nil, call Discover
+	// first.
 	Any(try int) *Node
 	// Keep retains a node returned by ForKey until Forget. Another node for the same server is replaced by the retained one, which is
 	// returned.
@@ -64,7 +65,7 @@ type Single struct{ node *Node }
 // NewSingle makes a Single of a client that is not for a cluster.
 func NewSingle(client redis.UniversalClient, replyWait time.Duration) Single {
 	n := NewNode(client, replyWait)
-	n.Alone = true
+	n.Standalone = true
 	return Single{n}
 }
 

@@ -24,7 +24,7 @@ const (
 // PublishMode says how releases are published: by PUBLISH, or by SPUBLISH to the subscribers of one master. All processes that share a lock must
 // agree. So on a cluster it is decided once, as Redisson does: sharded if the servers support it.
 type PublishMode struct {
-	auto    bool        // true: ask the servers; false: the user has decided
+	auto    bool        // ask the servers; otherwise the user has decided
 	asked   atomic.Bool // a server was asked
 	once    sync.Once
 	sharded atomic.Bool
@@ -43,7 +43,7 @@ func (t *PublishMode) IsSharded() bool { return t.sharded.Load() }
 // WasAsked reports whether a server was asked about sharded messages.
 func (t *PublishMode) WasAsked() bool { return t.asked.Load() }
 
-// Server returns the only node that delivers the messages of a channel; nil: every node delivers them. known is false before Discover.
+// Server returns the only node that delivers the messages of a channel, or nil if every node delivers them. known is false before Discover.
 func (t *PublishMode) Server(m Nodes, channel string) (n *Node, known bool) {
 	n = m.ForKey(channel)
 	if n != nil && !t.IsSharded() {

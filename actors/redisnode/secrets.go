@@ -182,7 +182,7 @@ func (s *secrets) concealError(err error) error {
 
 func (s *secrets) isClean(err error) bool { text := err.Error(); return s.conceal(text) == text }
 
-// concealNet returns a copy of an error of package net, without passwords; nil for other errors.
+// concealNet returns a copy of an error of package net, without passwords, or nil for other errors.
 func (s *secrets) concealNet(err error) error {
 	switch e := err.(type) { //nolint:errorlint // as above
 	case *net.OpError:

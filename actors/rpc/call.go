@@ -23,8 +23,8 @@ type Call struct {
 
 	// set by the gateway when it takes the call out of its line
 	Since    time.Duration // since when Redis has kept the call waiting: from its submission, or from Redis's last answer to another call, if later
-	NotAfter time.Duration // the last instant at which Redis may execute the call; 0: it was not taken out of the line to be sent
-	Deadline time.Duration // if there is no answer by this instant, the outcome is unknown; 0: as for NotAfter
+	NotAfter time.Duration // the last instant at which Redis may execute the call, or 0 if it was not taken out of the line to be sent
+	Deadline time.Duration // if there is no answer by this instant, the outcome is unknown; 0 if NotAfter is 0
 
 	result Result // the call's result; see Answer
 }
@@ -39,7 +39,7 @@ type Result struct {
 	Last  bool // only the receiver of this result refers to the call now, so the call may be reused
 	Reply any
 	Err   error
-	Sent  time.Duration // the instant before the call was sent; 0: it was not executed, or got no answer by its deadline
+	Sent  time.Duration // the instant before the call was sent, or 0 if it was not executed or got no answer by its deadline
 
 	Unacked error // too few replicas have acknowledged what the call wrote
 }
@@ -79,7 +79,7 @@ type Timing struct {
 	Asked    time.Duration // when the sender asked for it
 	window   time.Duration // counts from the sending; when it is over, Redis must not execute the call any more
 	Grace    time.Duration // additional time for the answer: replicas may have to acknowledge what the call wrote, or the execution has an early limit
-	Until    time.Duration // Redis must not execute the call after this instant, whenever it is sent; clock.Never: no such instant
+	Until    time.Duration // Redis must not execute the call after this instant, whenever it is sent; clock.Never if there is no such instant
 	Patience time.Duration // the call is refused if it has not been sent and Redis has been silent for this long
 	First    bool          // the call goes before other calls: it is a repeat, or gives something back
 }
@@ -115,7 +115,7 @@ func Window(lease time.Duration) time.Duration { return min(lease/3, 2*time.Seco
 // The zero value offers nothing.
 type Offer struct{ call atomic.Pointer[Call] }
 
-// offered is in an offer for which no call has been left yet.
+// offered marks an offer for which no call has been left yet.
 var offered = new(Call)
 
 // Make begins the offer. The goroutine must call Collect after it has sent the request, and before it waits.
@@ -124,7 +124,7 @@ func (o *Offer) Make() { o.call.Store(offered) }
 // Leave leaves a call. It fails if nothing is offered, or if a call was left before.
 func (o *Offer) Leave(c *Call) bool { return o.call.CompareAndSwap(offered, c) }
 
-// Collect ends the offer, and returns the call that was left; nil: there is none.
+// Collect ends the offer, and returns the call that was left, or nil if there is none.
 func (o *Offer) Collect() *Call {
 	if c := o.call.Swap(nil); c != offered {
 		return c

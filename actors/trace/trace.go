@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Trace has functions that are called when something happens in a runtime. Those that are nil are not called, and cost a comparison.
+// Trace has functions that are called when something happens in a runtime. A function that is nil costs only a comparison.
 //
 // The functions run inside the runtime, on the goroutines of actors and pipelines, except Acquiring and Leader. They must be fast: while one
 // runs, its lock waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked
@@ -50,12 +50,12 @@ type Acquiring struct {
 // Acquired is the outcome of an acquire.
 type Acquired struct {
 	Kind     protocol.Kind
-	Name, ID string        // ID is that of the lease; "": there is none
+	Name, ID string        // ID is that of the lease, or "" if there is none
 	Waited   time.Duration // time from the call to the outcome
 	Local    bool          // granted without a call to Redis: handed on inside the process, or re-entered
 	Attempts int           // calls to Redis for it
 	Token    int64
-	Err      error // nil: acquired
+	Err      error // nil if the lock was acquired
 }
 
 // Released is the end of a lease by its holder.
@@ -79,14 +79,14 @@ type Lost struct {
 type Renewed struct {
 	Leases int           // leases that were to be renewed
 	Gone   int           // leases among them that Redis does not have any more
-	Margin time.Duration // the shortest time that one of them had left when the answer came; negative: it had expired
+	Margin time.Duration // the shortest time that one of them had left when the answer came; negative if it had expired
 	Took   time.Duration
 	Err    error // why none was renewed; the renewal is repeated
 }
 
 // Exchanged is one pipeline of scripts.
 type Exchanged struct {
-	Scripts int // in it
+	Scripts int // scripts in it
 	Locks   int // names that the scripts are about: a renewal is about many
 	Took    time.Duration
 	Err     error // the connection broke; otherwise each script has its own reply
@@ -95,7 +95,7 @@ type Exchanged struct {
 // LeaderChange is the beginning or the end of a term of this process as leader.
 type LeaderChange struct {
 	Name    string // of the election
-	Leading bool   // the term begins; false: it has ended
+	Leading bool   // the term begins; otherwise it has ended
 	Token   int64  // of the term
 }
 
@@ -104,7 +104,7 @@ type Stats struct {
 	Held      int // leases
 	Waiting   int // acquires without an outcome
 	Lingering int // leases that are kept for the next local acquire: Options.Linger
-	Actors    int // of names
+	Actors    int // actors of names
 
 	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore
 	HandedOn      uint64 // acquires among these without a call to Redis: handed on inside the process, or re-entered

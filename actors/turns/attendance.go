@@ -8,11 +8,11 @@ import (
 // attendance estimates how many subscribers of the channel never try for the lock, although each release of this process notifies them. They are
 // called mere listeners: for example a monitor, a waiter in another database of the server, or a process that is stopped.
 //
-// A message does not say who receives it, and a release does not say who made it, so the process can only count releases. It counts those
-// between its own release and its next grant, which are called a round. In a round, every other process that wants the lock has one turn, and
-// the subscribers without a turn count as absent. Some counts are wrong, because a process is slow or has two turns in a round. So the estimate
-// is the number of subscribers that were absent in nearly all of the newest rounds. If far more processes than usual have a turn in one round,
-// the estimate drops at once, because one of them may have been taken for a mere listener.
+// A message does not say who receives it, and a release does not say who made it, so the process can only count releases. It counts them in rounds:
+// a round is the time between its own release and its next grant. In a round, every other process that wants the lock has one turn, and the
+// subscribers without a turn count as absent. Some counts are wrong, because a process is slow or has two turns in a round. So the estimate is the
+// number of subscribers that were absent in nearly all of the newest rounds. If far more processes than usual have a turn in one round, the
+// estimate drops at once, because one of them may have been taken for a mere listener.
 //
 // The more processes compete, the more often counts are wrong (doubt). If every wrong count lowered the estimate, a process would wait for mere
 // listeners and miss its turn. Its next count would then be wrong as well, and so would the counts of the others.
@@ -27,8 +27,8 @@ type attendance struct {
 	turns  int        // number of rounds that were counted; 0 again after a release that notified nobody
 }
 
-// The smallest counts of the newest rounds are ignored, because they may be wrong: outliers of them, and up to outliersMore more if several
-// processes compete (doubt).
+// usual ignores the smallest counts, because they may be wrong: as many as outliers says, plus up to outliersMore if several processes compete
+// (doubt).
 const outliers, outliersMore = 2, 3
 
 // released begins a round after a release by this process.

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// turn records one round of this process. notified is the number of subscribers that its release notified, and came the number of those that
-// then had a turn.
+// turn records one round of this process. notified is how many subscribers the release has notified, and came is how many of these then had
+// a turn.
 func (a *attendance) turn(notified, came int) {
 	a.released(notified)
 	a.waited = true
@@ -103,6 +103,21 @@ func TestYield_Slots(t *testing.T) {
 	assert.Equal(t, uint8(winsMax-1), turn(0))
 	y.until = 0
 	assert.Equal(t, uint8(winsMax-1), turn(1), "a try has not waited, so it proves nothing")
+}
+
+// Slots that have become longer get shorter again when another process has had a turn in much less time. They stay twice as long as that turn.
+func TestYield_SlotsAfterQuickTurn(t *testing.T) {
+	p := Policy{
+		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
+	}.WithTimes()
+	const released = time.Minute + 500*time.Millisecond // far from a gap
+	for turn, wins := range map[time.Duration]uint8{time.Microsecond: 0, 2 * time.Millisecond: 2, 7 * time.Millisecond: 4, 40 * time.Millisecond: 5} {
+		y := Turns{wins: 5}
+		y.After(&p, released, Ended{Sent: released - time.Millisecond, Receivers: 1})
+		y.Hear(&p, released+turn, 1)
+		assert.Equal(t, wins, y.wins, "a turn of %v", turn)
+		assert.GreaterOrEqual(t, y.slot, min(2*turn, time.Millisecond<<5), "a turn of %v", turn)
+	}
 }
 
 // After a turn whose grant has lingered, the processes ahead have a slot in proportion to the turn, because the next turn may be as long.

@@ -13,17 +13,17 @@ type crowd struct {
 	none   bool  // the newest refusal showed no crowd although there are enough subscribers: the Redis user may not use tickets
 	in     bool  // this process has a ticket
 	yields bool  // this process has just had its turn: its next attempt takes a ticket, even if the lock is free
-	ticket int64 // its ticket, if its row has yet to be called; 0: the row is in front
+	ticket int64 // its ticket, if its row has yet to be called, or 0 if the row is in front
 }
 
 const (
 	crowdLeast = 64              // with this many subscribers to releases there may be a crowd; also in scripts/lib/crowd.lua
 	rowSize    = 16              // number of tickets in a row, and of processes ahead of a row when it is called; also in scripts/lib/crowd.lua
 	callMin    = time.Second     // the shortest wait for the call of a row, without jitter, before the process tries again
-	callMax    = 5 * time.Second // the longest such wait: if the calls have stopped, more would be wasted
+	callMax    = 5 * time.Second // the longest such wait; a longer one would be wasted if the calls have stopped
 )
 
-// Row returns the row whose call this process waits for; 0: it waits for releases. The first ticket is 32, so no row is 0.
+// Row returns the row whose call this process waits for, or 0 if it waits for releases. The first ticket is 32, so no row is 0.
 func (y *Turns) Row() int64 { return y.crowd.ticket / rowSize }
 
 // InCrowd reports whether this process has a ticket.
@@ -44,8 +44,8 @@ func (y *Turns) Called(now, longest time.Duration) {
 	y.gaps.last = 0 // this process has not received the messages of earlier releases
 }
 
-// FirstTry returns the instant at which this process, which has just subscribed to releases, tries if no release comes first. 0: nothing was
-// decided, because the process is not in a crowd or does not know its place.
+// FirstTry returns the instant at which this process, which has just subscribed to releases, tries if no release comes first. It is 0 if nothing
+// was decided, because the process is not in a crowd or does not know its place.
 func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	if !y.crowd.in || !y.placed {
 		return 0
@@ -54,8 +54,8 @@ func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	return y.until
 }
 
-// Left notes that no local caller waits any more. The ticket stays in Redis, for the next waiter of this process. That waiter tries at once: by then
-// the crowd may be gone.
+// Left notes that no local caller waits any more. The ticket stays in Redis, for the next waiter of this process. That waiter does not wait for a
+// call: by then the crowd may be gone.
 func (y *Turns) Left() {
 	if y.crowd.ticket > 0 {
 		y.crowd.ticket, y.until = 0, 0
@@ -92,8 +92,8 @@ func (y *Turns) leaveCrowd() (stay time.Duration) {
 
 // missing returns 1 if a process ahead in the crowd seems not to want the lock, otherwise 0. It decides by the time since the newest release: if
 // that is twice the usual length of a turn, the lock was probably free while the process ahead let its slot pass. That process is ahead of all
-// others, so without missing, all would wait for one slot more in each turn, and the slots would grow with the turns. The time may also be that
-// of one long turn. Then this process's place is too far forward, and its next refusal corrects the place.
+// others. If it were still counted, all would wait for one slot more in each turn, and slots would grow with the turns. If the time was that of one
+// long turn instead, this process's place is now too far forward, and its next refusal corrects the place.
 func (y *Turns) missing(now time.Duration) int {
 	if !y.crowd.in || y.patience.turn == 0 || y.patience.released == 0 {
 		return 0

@@ -169,8 +169,8 @@ func TestCrowd_CountsNoAbsent(t *testing.T) {
 	assert.Zero(t, c.MereListeners())
 }
 
-// A process that waits for a call counts although it is no subscriber. If the releases have no subscribers, and even if there is no crowd any more,
-// it learns its place from the refusal, and does not ask again at once.
+// A process that waits for the call of its row does not subscribe to releases, so there may be no subscribers at all. If such a process is
+// refused, it takes its place from the refusal, even if there is no crowd any more, and no longer waits for a call.
 func TestCrowd_NobodyListens(t *testing.T) {
 	for _, place := range []int{0, 50} {
 		c := inCrowd(100, 131)
@@ -180,7 +180,7 @@ func TestCrowd_NobodyListens(t *testing.T) {
 	}
 }
 
-// What a process waits for is the call, not the time, so a waiter that comes after the call, or after its process has left the crowd, tries at once.
+// The wait for a call ends with the call, or when the process leaves the crowd. A waiter that comes after that tries at once.
 func TestCrowd_NoWaitWithoutTheCrowd(t *testing.T) {
 	c := inCrowd(100, 131)
 	c.Called(c.now, 10*time.Millisecond)

@@ -11,13 +11,13 @@ import "time"
 // stopped waiting, and the lock was free during its slot. If only mere listeners are ahead, each process finds the lock free before its slots
 // double, so slots stay short.
 //
-// Neither error is harmless. Slots that are too long leave the lock free. Slots that are too short cause turns out of order, which spoil the
+// Slots of a wrong length do harm. If they are too long, the lock stays free. If they are too short, turns are out of order, which spoils the
 // estimate of attendance.
 type patience struct {
 	turn     time.Duration // an estimate of the usual time between two releases, which may be too short
-	released time.Duration // instant of the newest release; 0: none is known
+	released time.Duration // instant of the newest release, or 0 if none is known
 	vain     int           // early attempts that found the lock taken, since a process ahead last let its slot pass
-	holder   string        // the process that had the lock at the newest refusal; "": unknown, or this process has had a turn since
+	holder   string        // the process that had the lock at the newest refusal, or "" if it is unknown or this process has had a turn since
 	early    bool          // the next attempt is made although processes are ahead
 }
 

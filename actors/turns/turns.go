@@ -20,10 +20,10 @@ import (
 // Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not have
 // noticed them yet. As soon as only such subscribers are ahead, the process does not wait.
 //
-// A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. (Scripts say so for
-// plain and fenced locks, and not on a cluster, where no node knows all subscribers.) Otherwise all newcomers would try after every release. The
-// last place would be fair, but many processes may begin to wait at the same time: all of them would count the same number, let each other go first,
-// and leave the lock free meanwhile.
+// A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. (Scripts report
+// that number for plain and fenced locks, but not on a cluster, where no node knows all subscribers.) Without such a place, all newcomers would try
+// after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them would count the same
+// number, let each other go first, and leave the lock free meanwhile.
 //
 // If 64 processes or more wait, Redis assigns the places: see crowd.
 //
@@ -55,7 +55,7 @@ const (
 	yieldMax = 50 * time.Millisecond  // the longest that the slots of all processes ahead last together, unless patience or slotMin makes them longer
 	slotMin  = 500 * time.Microsecond // slots are shortened if many processes are ahead, but not below this
 	slotMax  = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; it is wasted on a mere listener
-	farMax   = 900 * time.Millisecond // longest wait of a process far behind, beyond yieldMax: all processes ahead may have stopped waiting at once
+	farMax   = 900 * time.Millisecond // longest wait of a process far behind, after yieldMax: all processes ahead may have stopped waiting
 	winsMax  = 10
 	goodMax  = 8 // after this many turns in which every process used its slot, slots become shorter again
 )
@@ -126,10 +126,10 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 type Refusal struct {
 	Sent        time.Duration
 	Longest     time.Duration // the longest that a turn usually lasts
-	Subscribers int           // subscribers of the channel, this process included; 0: unknown
-	Place       int           // this process's place in the crowd, from 1; 0: there is no crowd
-	Ticket      int64         // its ticket, if its row has yet to be called; 0: the row is in front
-	Holder      string        // the process that has the lock; "": unknown, or nobody has it, and it is left to the crowd
+	Subscribers int           // subscribers of the channel, this process included, or 0 if unknown
+	Place       int           // this process's place in the crowd, from 1, or 0 if there is no crowd
+	Ticket      int64         // its ticket, if its row has yet to be called, or 0 if the row is in front
+	Holder      string        // the process that has the lock, or "" if it is unknown or the free lock is left to the crowd
 }
 
 // Refused notes a refusal, which gives a newcomer its place among the subscribers.
@@ -159,15 +159,14 @@ func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
 	y.fresh = now + 2*time.Duration(y.ahead)*max(r.Longest, y.patience.turn)
 }
 
-// AsksPlace reports whether a refusal of the next attempt should say which place this process has. It should if the process has no place, or if
-// its place is in a crowd, which Redis knows better. It also should if the process is first: if it is refused all the same, a crowd may have
-// begun.
+// AsksPlace reports whether the next attempt asks for the place of this process, in case it is refused. It asks if the process has no place, or if
+// its place is in a crowd, which Redis knows better. It also asks if the process is first, because a refusal then means that a crowd may have begun.
 func (y *Turns) AsksPlace() bool { return !y.placed || y.crowd.in || y.ahead == 0 }
 
 // Waited notes that a local waiter waits while other processes have their turns.
 func (y *Turns) Waited() { y.attendance.waited = true }
 
-// OpensAt returns the instant from which an attempt may be made; 0: at once.
+// OpensAt returns the instant from which an attempt may be made, or 0 if it may be made at once.
 func (y *Turns) OpensAt() time.Duration { return y.until }
 
 // GapDue reports whether a process that is alone should leave the lock free for a moment.
@@ -219,8 +218,8 @@ func (y *Turns) rank(now time.Duration) int {
 	return y.ahead
 }
 
-// Won notes a grant. Its acquire was sent at the instant sent. If a process ahead did not acquire the lock within its slot, slots become longer,
-// because its network may be slow.
+// Won notes a grant, whose acquire was sent at the instant sent. If a process ahead did not acquire the lock within its slot, slots become
+// longer, because that process may have a slow network.
 func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.crowd.ticket, y.crowd.yields = 0, false
 	y.gaps.taken(p, now, sent)
@@ -236,15 +235,15 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.attendance.conclude()
 }
 
-// Tries notes that an attempt is made. An attempt that does not wait for its slot ends the pause of this process. Its next attempt may come long
-// after the end of that pause, so every later release message must lead to an attempt.
+// Tries notes an attempt. If it comes before the turn of this process (a TryAcquire does not wait), it ends the pause and the gap. The next attempt
+// may be far away, so from now on every release message must lead to one.
 func (y *Turns) Tries(now time.Duration) {
 	if now < y.until {
 		y.until, y.gapTo, y.patience.early = 0, 0, false
 	}
 }
 
-// Hear takes release messages and returns when to try again; clock.Never: the time of the next attempt stays the same.
+// Hear takes release messages and returns when to try again, or clock.Never if the time of the next attempt stays the same.
 func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 	if now < y.echoTo {
 		own := min(y.echoes, releases)
@@ -255,6 +254,9 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 		return clock.Never
 	}
 	y.attendance.heard(releases)
+	if y.patience.released > 0 && y.attendance.notified == 1 {
+		y.shorten(now - y.patience.released)
+	}
 	passed := releases + y.missing(now)
 	y.patience.heard(now)
 	due := y.gaps.heard(p, now)
@@ -273,9 +275,20 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 	return y.until
 }
 
-// The messages of this process's own releases come over another connection than the replies, and several may be late. If one of them were taken
-// for another process's release, that process would seem to have had its turn. If another process's message were taken for one of these, a
-// wake-up would be lost.
+// shorten shortens slots that Won has made longer, after a turn of the only other process. That turn shows how fast the other process acquires and
+// releases the lock. If it lets a longer slot pass, it does not want the lock, which stays free in vain. Slots stay at least twice as long as the
+// turn, because the next turn may take longer. If there are several other processes, shorten is not called, because a slower one may have missed its
+// slot.
+func (y *Turns) shorten(turn time.Duration) {
+	for y.wins > 0 && y.slot/4 >= turn {
+		y.wins--
+		y.slot /= 2
+	}
+}
+
+// The messages of this process's own releases come over another connection than the replies, and several may be late. If one of these messages
+// were taken for another process's release, that process would seem to have had its turn. If another process's message were taken for one of
+// these, a wake-up would be lost.
 
 // Leaves notes that this process sends a release or a pass. The messages received since the previous one are counted as those of this process's
 // earlier releases.
@@ -292,9 +305,9 @@ func (y *Turns) ExpectEcho(now time.Duration) {
 	y.echoTo = now + yieldMax
 }
 
-// Joined notes a new subscription of the channel. From now on, no messages of this process's own earlier releases are expected, because a message
-// published before the subscription never arrives. If one does arrive, it is taken for another process's, which costs one attempt in vain. If one
-// were expected and never came, a wake-up would be lost.
+// Joined notes a new subscription of the channel. It may have missed messages of this process's own earlier releases, so none of them is expected any
+// more. If one arrives all the same, it counts as that of another process, which costs one attempt in vain. If one were expected and never came, a
+// message of another process would be taken for it, and a wake-up would be lost.
 func (y *Turns) Joined(now time.Duration) {
 	y.echoes = 0
 	y.heard++
@@ -305,13 +318,13 @@ func (y *Turns) Joined(now time.Duration) {
 // gaps are the moments in which a lock that is always in demand is left free for clients that only poll.
 //
 // A process without competitors makes a gap when GapEvery has passed since the last one. With several competing processes, all must pause after
-// the same release, or one of them takes the lock. They choose the first release in each period of the server's clock. Their clocks need not
-// agree to the millisecond: if a period may have begun before one release or before the next, both releases count as the first. The second
-// release may come during the gap after the first. It then makes that gap longer, because other processes may begin their gap only then.
+// the same release, or one of them takes the lock. They choose the first release in each period of the server's clock. Their estimates of that clock
+// differ a little: if a period may have begun before one release or before the next, both releases count as the first. If the second one comes in the
+// gap after the first, it makes that gap longer, because other processes may begin their gap only then.
 type gaps struct {
 	last  time.Duration // server time of the newest release that is known
 	since time.Duration // when the newest gap began
-	freed time.Duration // when this process's own release was executed; 0: another process has held the lock since
+	freed time.Duration // when this process's own release was executed, or 0 if another process has held the lock since
 	open  time.Duration // total time for which the lock has been free since the newest gap
 }
 
@@ -321,7 +334,7 @@ const gap = 25 * time.Millisecond // the time for which a lock in constant deman
 const ClockError = 1500 * time.Microsecond
 
 // released notes this process's own release and reports whether a gap is due. waited says that another process has its turn now, and listened
-// that another subscriber received the message.
+// says that another subscriber received the message.
 func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened bool) bool {
 	g.freed = (sent + now) / 2
 	if due := g.newPeriod(p, now); waited {

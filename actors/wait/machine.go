@@ -48,7 +48,7 @@ type (
 		Grant string
 		Freed bool
 	}
-	// DemandsMissed says that a Demanded may have been lost, because the subscription to demands was broken for a while.
+	// DemandsMissed says that a Demanded may have been lost, because demands were not subscribed to for a while.
 	DemandsMissed struct{}
 	// Close tells a machine which stage the end of the runtime has reached.
 	Close struct{ Stage Stage }
@@ -123,9 +123,9 @@ const (
 type Call interface {
 	ScriptCall(site *scripts.Site, at ServerTime) scripts.Call
 	Carrier() *rpc.Call // the call in flight: the machine sets its timing, the shell the rest
-	// Answered turns a raw result into a message for the machine, and into a message for the actors that the same name has in other families;
-	// nil: these get no message.
-	Answered(m *rpc.Result) (message, news any)
+	// Answered turns a raw result into a message for the machine, and into a message for the actors that the same name has in other families.
+	// notice is nil if these get no message.
+	Answered(m *rpc.Result) (message, notice any)
 	Recycle() // called when the machine has handled the result, and neither gateway nor shell refers to the call any more: it may be reused
 }
 

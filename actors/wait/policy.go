@@ -10,14 +10,14 @@ import (
 // Policy is the user's options, and the fixed times that follow from them, for the decisions of the machines.
 type Policy struct {
 	Lease      time.Duration // length of a watchdog lease
-	HandoffMax int           // holders per turn
-	HandoffFor time.Duration // length of a turn
-	Linger     time.Duration // the time for which a released grant is kept for the next local holder; 0: it is not kept
+	HandoffMax int           // the most holders in a turn
+	HandoffFor time.Duration // after this time, the next release ends the turn
+	Linger     time.Duration // the time for which a released grant is kept for the next local holder, or 0 if it is not kept
 	MaxWaiters int
-	SlowWait   time.Duration // a waiter that has waited this long is reported; 0: no waiter is
+	SlowWait   time.Duration // a waiter that has waited this long is reported; if 0, no waiter is
 	Runtime    string        // the UUID with which the ids of this process's grants begin
 
-	Counts bool // there is a single server, so the reply to a release counts all subscribers
+	Standalone bool // there is a single server, so the reply to a release counts all subscribers
 
 	AckReplicas int           // how many replicas must acknowledge a grant
 	AckTimeout  time.Duration // the longest wait for acknowledgements of replicas
@@ -62,8 +62,8 @@ func (p *Policy) Spread(waiters int) time.Duration {
 }
 
 // OrphanPause returns the pause before the next release of an orphan, after the given number of releases that were executed while a copy of its
-// acquire could still arrive. The pause doubles, so that few releases are in vain. If a late copy does take the lock, it holds the lock for about
-// as long as it was late.
+// acquire could still arrive. The pause doubles, so that few releases are in vain. If a late copy takes the lock all the same, the lock stays taken
+// for about as long as the copy was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

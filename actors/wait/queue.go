@@ -10,14 +10,14 @@ import (
 // Queue is a FIFO of waiting requests that any of them can leave in constant time.
 type Queue struct {
 	head, tail *Request
-	fresh      *Request // the first request that has not been reported for waiting long; nil: all have been
+	fresh      *Request // the first request that has not been reported for waiting long, or nil if all have been
 	reported   int      // number of requests before fresh
 	Len        int
 	Owners     map[protocol.Owner]int // number of waiting requests of each explicit owner
-	Crowd      *int                   // number of requests in this queue and in the others that share the number; nil: only this queue counts
+	Total      *int                   // number of requests in all queues that share it, or nil if this queue shares it with no other
 }
 
-// Front returns the request that has waited longest; nil: the queue is empty.
+// Front returns the request that has waited longest, or nil if the queue is empty.
 func (q *Queue) Front() *Request { return q.head }
 
 // Push appends r.
@@ -43,12 +43,12 @@ func (q *Queue) Push(r *Request) {
 
 func (q *Queue) count(n int) {
 	q.Len += n
-	if q.Crowd != nil {
-		*q.Crowd += n
+	if q.Total != nil {
+		*q.Total += n
 	}
 }
 
-// Remove removes r; false: r is not in this queue.
+// Remove removes r. It returns false if r is not in this queue.
 func (q *Queue) Remove(r *Request) bool {
 	if r.Queue != q {
 		return false
@@ -97,7 +97,7 @@ func (q *Queue) pass() {
 	q.fresh, q.reported = q.fresh.Next, q.reported+1
 }
 
-// SlowAt returns the instant at which NextSlow has something to return; clock.Never: it has nothing unless another request comes.
+// SlowAt returns the instant at which NextSlow has something to return, or clock.Never if only another request can change that.
 func (q *Queue) SlowAt(limit time.Duration) time.Duration {
 	for q.fresh != nil && q.fresh.Slow { // the request was reported in another queue, before it came to this one
 		q.pass()

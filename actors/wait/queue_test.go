@@ -20,7 +20,7 @@ func TestQueue_KeepsTheOrderOfThoseWhoStay(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	total, others := 0, Queue{}
-	q := Queue{Crowd: &total}
+	q := Queue{Total: &total}
 	var want []*Request
 	for range 10_000 {
 		if i := random.IntN(20); i < len(want) {

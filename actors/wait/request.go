@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Request is one operation on one lock, and the place for its answer. It is its own message: it travels from the requester to the actor of
-// the lock and back. The actor owns it from the send to the answer.
+// Request is one operation on one lock, and the place for its answer. The request itself is the message: it travels from the requester to the actor
+// of the lock and back. The actor owns it from the send to the answer.
 type Request struct {
 	// set by the requester
 	Do       Operation
@@ -23,7 +23,7 @@ type Request struct {
 	Terms                   // of an acquire; of an extend: the new length
 	Try      bool
 	Backoff  protocol.Backoff // back-off of an acquire that spins
-	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it; 0: only its window limits that
+	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it, or 0 if only its window limits that
 	Hold     *lease.Hold      // of an acquire: the hold to fill; of a release or extend: the hold that is meant
 
 	// of an operation that counts
@@ -45,7 +45,7 @@ type Request struct {
 	Held  bool            // of a force-release: the lock was held
 	Until time.Duration   // of an extend: the new deadline
 
-	Span     *trace.Span // nil: Trace does not follow this acquire
+	Span     *trace.Span // nil if Trace does not follow this acquire
 	Attempts int         // calls to Redis for this acquire
 
 	Offer rpc.Offer // the goroutine that makes the request may send a call
@@ -53,7 +53,7 @@ type Request struct {
 	Routed bool // the registry counts it as in flight until it has been handled
 
 	// owned by the lock actor, in a group
-	Home any // the part of the machine that serves the request; only the machine reads it
+	Part any // the part of the machine that serves the request; only the machine reads it
 
 	// owned by the lock actor while it waits
 	Queue      *Queue

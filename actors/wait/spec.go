@@ -14,9 +14,9 @@ import (
 // Terms gets a grant of its own, which only its holder's re-entries share.
 type Terms struct {
 	Lease   time.Duration // of an acquire: the length of a fixed lease, or 0 for a lease that the watchdog renews; of an extend: the new length
-	Renewed time.Duration // the length that the watchdog sets; 0: Options.Lease
-	AtMost  time.Duration // how long the lease lasts at most, counted from its acquire, however often it is renewed; 0: there is no limit
-	AtLeast time.Duration // of an acquire or extend: how long nobody else gets the lock, even after a release; 0: a release frees it
+	Renewed time.Duration // the length that the watchdog sets, or 0 for Options.Lease
+	AtMost  time.Duration // how long the lease lasts at most from its acquire on, however often it is renewed, or 0 for no limit
+	AtLeast time.Duration // of an acquire or extend: how long nobody else gets the lock, even after a release; if 0, a release frees it
 }
 
 // Length returns the length of the lease. usual is the length in the options.
@@ -36,8 +36,8 @@ func (t Terms) Own() bool { return t != Terms{} }
 // AcquireSpec is what an acquire asks for.
 type AcquireSpec struct {
 	Terms
-	Owner protocol.Owner // zero: the acquire gets an owner of its own
-	Wait  time.Duration  // 0: only the context bounds the wait
+	Owner protocol.Owner // if zero, the acquire gets an owner of its own
+	Wait  time.Duration  // if 0, only the context bounds the wait
 	Try   bool
 
 	Backoff  protocol.Backoff // back-off of a spin lock; zero fields: defaults

@@ -46,7 +46,8 @@ type Watchdog struct {
 	Self  *actor.PID // the watchdog's own; set before the first Keep
 	wheel *timerwheel.Wheel[*lease.Grant]
 
-	// Leases of WithRenewedLease may be too short for the slots of wheel. They have a wheel of their own, which is made for the first of them.
+	// Leases of WithRenewedLease may be too short for the slots of wheel. Such leases have a wheel of their own, which is made for the first such
+	// lease.
 	fine     atomic.Pointer[timerwheel.Wheel[*lease.Grant]]
 	makeFine sync.Once
 
@@ -58,7 +59,7 @@ type Watchdog struct {
 
 	// A wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while any grant is kept, the
 	// nudger wakes wheel every nudgeEvery: wheel reads the clock, and hands over the grants that became due during a suspension. The other wheel,
-	// fine, needs no nudge: as long as it contains a grant, it wakes at least once per turn, and a turn is 1024 slots of a millisecond.
+	// fine, needs no nudge: as long as it contains a grant, it wakes at least once per revolution, which takes 1024 ms.
 	nudge   timerwheel.Timer[*lease.Grant] // is due at once, and belongs to no grant
 	nudger  clock.Timer                    // adds nudge to the wheel
 	nudging atomic.Bool                    // nudger is set, or nudge is in the wheel or on its way to the actor
@@ -91,7 +92,7 @@ type (
 )
 
 // slotsPerLease makes slots of lease/66. Exactly 22 of them are one renewal interval, so that grants of one slot stay together. A slot is narrower
-// than lease/64, the time by which the random tests of package lock let the watchdog be early.
+// than lease/64, the most by which the watchdog is early in the random tests of package lock.
 const slotsPerLease = 66
 
 // coarsest decides which wheel a lease is in: the field wheel, or the field fine if the lease is shorter than Options.Lease/coarsest. At the
@@ -209,7 +210,7 @@ func (w *Watchdog) Receive(c actor.Context) {
 	}
 }
 
-// onRecovered repeats the failed renewals at once, instead of after their pause. The gateway that sent the news may resume when every
+// onRecovered repeats the failed renewals at once, instead of after their pause. The gateway that sent the message may resume when every
 // renewal has been answered: before that, its acquires could delay renewals of leases that are about to expire.
 func (w *Watchdog) onRecovered(m gateway.Recovered) {
 	var again []*timerwheel.Timer[*lease.Grant]
@@ -331,7 +332,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
-	var short []*timerwheel.Timer[*lease.Grant] // grants that need more time than this renewal gave them: their at-least has grown meanwhile
+	var short []*timerwheel.Timer[*lease.Grant] // grants that need more time than this renewal gave them: their at-least time has grown meanwhile
 	for _, t := range r.timers {
 		switch {
 		case t == nil || t.Value.Until() == 0:

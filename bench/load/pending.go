@@ -96,7 +96,7 @@ func (p *pending) spawn(n int) {
 	}
 }
 
-// start starts n acquires with one goroutine for all: it takes their results one after the other, in the order of their start.
+// start starts n acquires. A single goroutine takes their results one after the other, in the order in which the acquires were started.
 func (p *pending) start(s peer.Starter, n int) {
 	waiting := make([]peer.Waiting, n)
 	for i := range waiting {

@@ -46,8 +46,8 @@ func (c *etcdClient) newSession() (*concurrency.Session, error) {
 	return concurrency.NewSession(c.client, concurrency.WithTTL(c.ttl))
 }
 
-// session returns the shared session if there is one, and otherwise one that nobody uses. Sessions are reused, so there are no more of them than
-// goroutines.
+// session returns the shared session if there is one, and otherwise a session that nobody uses. Sessions are reused, so there are no more
+// sessions than goroutines.
 func (c *etcdClient) session() (*concurrency.Session, error) {
 	if c.shared != nil {
 		return c.shared, nil

@@ -61,7 +61,7 @@ type Peer struct {
 	Kinds   []Kind
 	NoLock  bool     // excludes nobody: a floor for the hand-overs
 	Renews  bool     // leases are renewed until they are released
-	Needs   string   // the program that it needs besides Redis; "": none
+	Needs   string   // the program that it needs besides Redis, or "" if there is none
 	Modules []string // modules whose versions the results list
 
 	// Keys returns the keys that exist in Redis while a lock is held. It is nil for a contender that does not use Redis.

@@ -29,7 +29,7 @@ func (p *page) bars(w *Workload) template.HTML {
 		if !ok {
 			what := "failed"
 			if o.Refused != "" {
-				what = "not asked"
+				what = "not measured"
 			}
 			fmt.Fprintf(&b, `<text class="value" x="100%%" y="%d">%s</text>`, y+13, what)
 			continue

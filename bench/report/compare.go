@@ -7,7 +7,8 @@ const worseBy = 0.75
 
 // Worse returns the ratios of the first contender to the others that are more than a quarter below the recorded ones, by workload and
 // contender. It also returns the workloads in which the first contender failed. It compares ratios, because rates depend more on the
-// machine. It skips contenders that are missing in either run.
+// machine. It skips contenders that are missing in either run, and those that use no Redis (sync.Mutex, etcd): the ratio to them says how fast the
+// machine's cores or disk are.
 func Worse(recorded, now *Results) map[string]string {
 	worse := map[string]string{}
 	for i := range now.Workloads {
@@ -23,7 +24,7 @@ func Worse(recorded, now *Results) map[string]string {
 			switch {
 			case j == 0 && o.Failed != "":
 				worse[w.Name] = o.Failed
-			case before == nil || before.Ratio == nil || o.Ratio == nil:
+			case before == nil || before.Ratio == nil || o.Ratio == nil || !o.usesRedis():
 			case o.Ratio.Median < worseBy*before.Ratio.Median:
 				worse[key] = fmt.Sprintf("%s x, recorded %s x", Ratio(o.Ratio.Median), Ratio(before.Ratio.Median))
 			}
@@ -31,6 +32,8 @@ func Worse(recorded, now *Results) map[string]string {
 	}
 	return worse
 }
+
+func (o *Outcome) usesRedis() bool { return o.Summary["commands_per_pair"].Median > 0 }
 
 func (r *Results) workload(name string) *Workload {
 	for i := range r.Workloads {

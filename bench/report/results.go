@@ -61,7 +61,7 @@ type Workload struct {
 type Outcome struct {
 	Peer        string            `json:"peer"`
 	Failed      string            `json:"failed,omitempty"`
-	Refused     string            `json:"refused,omitempty"` // why the contender was not asked to do this workload
+	Refused     string            `json:"refused,omitempty"` // why the contender was not measured in this workload
 	Note        string            `json:"note,omitempty"`
 	Discarded   int               `json:"discarded,omitempty"` // repetitions that were measured again, because other programs were busy meanwhile
 	Repetitions []Figures         `json:"repetitions"`

@@ -95,7 +95,7 @@ func (w *Workload) printNotes(out io.Writer) {
 func (o *Outcome) remark() string {
 	switch {
 	case o.Refused != "":
-		return fmt.Sprintf("%s was not asked: %s", o.Peer, o.Refused)
+		return fmt.Sprintf("%s was not measured (%s)", o.Peer, o.Refused)
 	case o.Failed != "":
 		return fmt.Sprintf("%s failed: %s", o.Peer, o.Failed)
 	case o.Note != "":

@@ -9,7 +9,7 @@ import (
 )
 
 // progress shows one line on a terminal: what is being measured, and how long the rest takes. If the output is not a terminal, it writes
-// only lines that stay.
+// no line that changes.
 type progress struct {
 	out         io.Writer
 	live        bool

@@ -17,7 +17,7 @@ const redisVar = "HOLDFAST_REDIS_SERVER"
 
 // redisServer is the Redis that all contenders share: one that the harness started, or the one that -redis names.
 type redisServer struct {
-	server  *server // nil: not ours
+	server  *server // nil if the harness did not start it
 	addr    string
 	client  *redis.Client
 	version string

@@ -14,7 +14,7 @@ import (
 // repetition is the result of one measured stretch of one contender.
 type repetition struct {
 	figures report.Figures
-	waits   *hdrhistogram.Histogram // nil: the shape has none
+	waits   *hdrhistogram.Histogram // nil if the shape has none
 	note    string
 }
 

@@ -15,14 +15,14 @@ import (
 
 // Options are the settings of a run.
 type Options struct {
-	Redis       string // host:port; "": the harness starts its own
+	Redis       string // host:port, or "" if the harness starts its own
 	Workloads   []workload.Workload
 	Peers       []*peer.Peer
 	Repetitions int
 	Window      time.Duration
 	Quick       bool
 	Progress    io.Writer
-	Stop        <-chan os.Signal // a signal ends the run after the current workload; nil: never
+	Stop        <-chan os.Signal // a signal ends the run after the current workload; may be nil
 }
 
 // The programs that a contender may need besides Redis.
@@ -225,7 +225,8 @@ func undisturbed(o *report.Outcome, again int, measure func() (rep repetition, o
 	}
 }
 
-// once measures one repetition of a contender: c, or one that is opened for it. ok is false if the contender does not take part or has failed.
+// once measures one repetition of a contender. It uses c, or opens another contender if the workload is isolated. ok is false if the contender
+// does not take part or has failed.
 func (r *Run) once(p *peer.Peer, w workload.Workload, c *contender, o *report.Outcome) (rep repetition, ok bool) {
 	if w.Isolated() {
 		if c = r.ready(p, w, o); c != nil {

@@ -111,7 +111,7 @@ func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
 // lane is one direction of a wire: messages in order, each with its time of arrival. It has one reader.
 type lane struct {
-	news chan struct{}
+	changed chan struct{}
 
 	mu     sync.Mutex
 	queue  []message
@@ -124,11 +124,11 @@ type message struct {
 	what []byte
 }
 
-func newLane() *lane { return &lane{news: make(chan struct{}, 1)} }
+func newLane() *lane { return &lane{changed: make(chan struct{}, 1)} }
 
 func (l *lane) poke() {
 	select {
-	case l.news <- struct{}{}:
+	case l.changed <- struct{}{}:
 	default:
 	}
 }
@@ -193,13 +193,13 @@ func (l *lane) next(deadline time.Time) ([]byte, error) {
 // wait returns when there may be something to do.
 func (l *lane) wait(until time.Time) {
 	if until.IsZero() {
-		<-l.news
+		<-l.changed
 		return
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case <-l.news:
+	case <-l.changed:
 	case <-timer.C:
 	}
 }

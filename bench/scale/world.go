@@ -32,7 +32,7 @@ type Demand struct {
 	Names     int // number of names that they choose from, by Zipf's law
 	Grants    int // number of grants after which the world ends
 
-	Patience time.Duration // a process gives up after one to two times this wait, and begins again; 0: it never gives up
+	Patience time.Duration // a process gives up after one to two times this wait, and begins again; if 0, it never gives up
 	Think    time.Duration // how long a process does something else after it has given up
 	Patient  int           // number of processes that never give up, whatever Patience is
 	Leavers  int           // number of processes that stop wanting locks half a second after the beginning
@@ -57,12 +57,13 @@ type Curve struct {
 	Commands float64 // per grant, including those within scripts
 	Messages float64 // messages that reach a subscriber, per grant
 	Pace     float64 // grants of the most wanted lock, as a share of the possible number
-	Longest  float64 // longest wait of at least shortest, divided by the time in which all contenders of that lock would be served at the best pace
+	Longest  float64 // longest wait (from shortest on), divided by the time that serving all its rivals once takes at the best pace
 	Patients float64 // least share of a process that never gives up, divided by a fair share
 	Share    float64 // least share of a process, divided by a fair share; it says something only if all want the same lock
 }
 
-// Run runs the processes until enough locks have been granted. It must be called in a bubble.
+// Run runs d.Processes processes until they have been granted a lock d.Grants times in all, and returns what that cost. It must be called in a bubble
+// of testing/synctest.
 func Run(t testing.TB, d Demand) Curve {
 	w := &world{Demand: d, server: miniredis.NewMiniRedis(), over: make(chan struct{}), places: make([]place, d.Names), counted: make([]int, d.Processes)}
 	w.server.ClockTTL(true)
@@ -272,8 +273,7 @@ func (w *world) comes(name int) *wait {
 	return it
 }
 
-// shortest is the least wait that counts for Longest. A shorter one may be due to gaps: a process that is alone at a lock may leave it free for 25 ms,
-// for clients that only poll.
+// shortest is the least wait that counts for Longest. A process that is alone at a lock may leave it free for 25 ms, for clients that only poll.
 const shortest = 50 * time.Millisecond
 
 // waited records the end of a wait, even of one that the end of the world cuts short.

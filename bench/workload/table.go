@@ -27,10 +27,10 @@ var (
 
 // holdLimits exclude contenders from holding a million leases.
 var holdLimits = []Limit{
-	{"redislock", 100_000, "a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
-	{"redislock-auto", 100_000, "a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
-	{"redsync", 100_000, "a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
-	{"rueidislock", 100_000, "a goroutine, a timer and a call for each lease: a hundred thousand calls a second"},
+	{"redislock", 100_000, "it needs a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
+	{"redislock-auto", 100_000, "it needs a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
+	{"redsync", 100_000, "it needs a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
+	{"rueidislock", 100_000, "it needs a goroutine, a timer and a call for each lease: a hundred thousand calls a second"},
 	{"redisson", 100_000, "it would take longer to acquire them than their first renewals allow"},
 	{"etcd", 100_000, "it would take longer to acquire them than all other workloads together"},
 }

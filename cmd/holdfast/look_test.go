@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -94,6 +95,17 @@ func TestLs_NoTitlesWithoutAnAnswer(t *testing.T) {
 	out, _, code = ends(t, redistest.Start(t).URL(), "ls")
 	assert.Equal(t, 0, code)
 	assert.Equal(t, "NAME\tKIND\tHOLDER\tPROCESS\tTTL\tWAITING\n", out, "an empty list has titles")
+}
+
+// A server that accepts connections but has stopped must not keep a command for long, and the error says what is wrong.
+func TestShow_SilentServer(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, silent.Close()) }()
+	_, errs, code := ends(t, "redis://"+silent.Addr().String()+"?read_timeout=50ms", "show", "orders")
+	assert.Equal(t, 69, code)
+	assert.Contains(t, errs, "Redis accepts connections, but does not answer")
 }
 
 func TestShow_Renewed(t *testing.T) {
@@ -256,6 +268,27 @@ func TestACL_PrefixWithTheWordNAME(t *testing.T) {
 	assert.Equal(t, strings.ReplaceAll(plain, "app:", "X_NAME:"), odd)
 }
 
+// A command that a signal interrupts while Redis is silent says nothing: no error, and no finding about a Redis that was not waited for.
+func TestCommands_Interrupted(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"ls"}, {"show", "orders"}, {"free", "--yes", "orders"}, {"check"}, {"check", "--json"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			silent, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer func() { _ = silent.Close() }()
+			command := holdfast(t, "redis://"+silent.Addr().String(), args...)
+			connection, err := silent.Accept()
+			require.NoError(t, err)
+			defer func() { _ = connection.Close() }()
+			require.NoError(t, command.cmd.Process.Signal(syscall.SIGINT))
+			assert.Equal(t, 128+int(syscall.SIGINT), command.code())
+			assert.Empty(t, command.out.String())
+			assert.Empty(t, command.err.String())
+		})
+	}
+}
+
 // Whatever address the page listens on, a foreign site cannot read it by making its own name resolve to that address.
 func TestPage_AnswersUnderItsNamesOnly(t *testing.T) {
 	t.Parallel()
@@ -314,6 +347,61 @@ func TestCompletion(t *testing.T) {
 		check.Stdin = strings.NewReader(out)
 		output, err := check.CombinedOutput()
 		assert.NoError(t, err, "%s: %s", shell, output)
+	}
+}
+
+// completionOf returns the path of a shell, and the completion for it.
+func completionOf(t *testing.T, shell string) (path, completion string) {
+	t.Helper()
+	path, err := exec.LookPath(shell)
+	if err != nil {
+		t.Skip("there is no " + shell)
+	}
+	completion, _, _ = ends(t, "", "completion", shell)
+	return path, completion
+}
+
+// The words are those that bash makes of the line: the colons of a URL, and an equals sign, are words of their own.
+func TestCompletion_Bash(t *testing.T) {
+	t.Parallel()
+	path, completion := completionOf(t, "bash")
+	for words, want := range map[string]string{
+		"ls --c":                          "--contended\n",
+		"-r host ls --c":                  "--contended\n",
+		"-r redis : //host : 6379 ls --c": "--contended\n",
+		"--redis = redis : //u : p @ h : 1 ls --c": "--contended\n",
+		"-r redis : //host le":                     "lead\n",
+		"ls --redis redis : //host --c":            "--contended\n",
+		"exec --kind fe":                           "fenced\n",
+		"exec --kind = fe":                         "fenced\n",
+		"exec a : b --at-m":                        "--at-most\n",
+	} {
+		script := completion + `
+COMP_WORDS=(holdfast "$@")
+COMP_CWORD=$#
+_holdfast
+printf '%s\n' "${COMPREPLY[@]}"`
+		out, err := exec.Command(path, append([]string{"-c", script, "bash"}, strings.Fields(words)...)...).CombinedOutput()
+		assert.NoError(t, err)
+		assert.Equal(t, want, string(out), words)
+	}
+}
+
+func TestCompletion_Fish(t *testing.T) {
+	t.Parallel()
+	path, completion := completionOf(t, "fish")
+	for line, want := range map[string]string{
+		"ls --c":                      "--contended",
+		"-r redis://host:6379 le":     "lead",
+		"-r redis://host:6379 ls --c": "--contended",
+		"help le":                     "lead",
+		"exec --kind fe":              "fenced",
+		"exec n -- ech":               "echo",
+		"exec n -- ls /etc/host":      "/etc/hosts",
+	} {
+		out, err := exec.Command(path, "-N", "-c", completion+"complete -C 'holdfast "+line+"'").CombinedOutput()
+		assert.NoError(t, err)
+		assert.Contains(t, string(out), want, line)
 	}
 }
 

@@ -126,7 +126,6 @@ func create(t *testing.T, file string) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 }
 
-// groupOf returns the process group of a process.
 func groupOf(t *testing.T, pid int) int {
 	t.Helper()
 	group, err := syscall.Getpgid(pid)

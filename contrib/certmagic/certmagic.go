@@ -110,7 +110,7 @@ func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 }
 
 // holds reports whether one of the leases of this name is valid. If the caller has lost the lock, this may be the lease of another goroutine. holds
-// cannot distinguish the two, because certmagic passes only the name: if it returned false, the attempts of both would fail.
+// then returns true as well, because certmagic passes only the name: false would make the attempts of both goroutines fail.
 func (s *storage) holds(name string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,4 +83,4 @@ func (e elector) IsLeader(context.Context) error {
 	return nil
 }
 
-var errNotLeader = errors.New("another process leads")
+var errNotLeader = errors.New("this process does not lead")

@@ -4,7 +4,8 @@
 //	provider, err := goose.NewProvider(dialect, db, migrations, goose.WithLocker(holdgoose.NewLocker(rt, "orders/migrations")))
 //
 // goose does not end a migration whose lock was lost. If Redis cannot be reached for longer than Options.Lease, another process may begin
-// its migrations. Unlock then returns an error that matches holdfast.ErrLeaseLost.
+// its migrations. Unlock then returns an error that matches holdfast.ErrLeaseLost. If Redis does not confirm the release, Unlock returns another error,
+// and the lock becomes free when its lease expires.
 //
 // [goose]: https://github.com/pressly/goose
 package goose

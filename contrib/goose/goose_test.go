@@ -1,6 +1,7 @@
 package goose_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"path/filepath"
@@ -79,6 +80,24 @@ func TestLocker_SaysWhatIsWrong(t *testing.T) {
 
 	bad := holdgoose.NewLocker(redis.Runtime(), "")
 	assert.ErrorIs(t, bad.Lock(t.Context(), nil), holdfast.ErrInvalid)
+}
+
+// Redis is away when all migrations have been applied. Up says so, but the lock was held until then.
+func TestLocker_RedisIsAwayAtTheEnd(t *testing.T) {
+	t.Parallel()
+	redis := holdfasttest.New(t)
+	rt := redis.Runtime(holdfast.Options{Lease: 3 * time.Second}) // the release waits for a third of it
+	files := migrations(1)
+	p, err := goose.NewProvider(goose.DialectSQLite3, open(t, filepath.Join(t.TempDir(), "db")), files, goose.WithLocker(holdgoose.NewLocker(rt, "m")),
+		goose.WithGoMigrations(goose.NewGoMigration(2, &goose.GoFunc{RunTx: func(context.Context, *sql.Tx) error { redis.Cut(rt); return nil }}, nil)))
+	require.NoError(t, err)
+	_, err = p.Up(t.Context())
+	assert.ErrorContains(t, err, "not confirmed")
+	assert.NotErrorIs(t, err, holdfast.ErrLeaseLost)
+	redis.Heal(rt)
+	applied, err := p.Up(t.Context())
+	assert.NoError(t, err)
+	assert.Empty(t, applied)
 }
 
 // One user of a locker has lost the lock, and another one has acquired it. The Unlock of the first does not release the lock of

@@ -33,8 +33,8 @@ const defaultWait = 10 * time.Second
 // gives database.ErrLocked.
 //
 // A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no further one begins: SetVersion, Run and Drop
-// ask Redis whether the lock is still held, and return holdfast.ErrLeaseLost or ErrClosed if it is not. SetVersion after a migration writes the
-// version first.
+// ask Redis whether the lock is still held, and return holdfast.ErrLeaseLost or ErrClosed if it is not. After a migration, SetVersion writes the
+// version before it reports the loss.
 //
 // Unlock returns only errors of d, because a Migrate whose Unlock has failed stays locked for ever. If Redis does not confirm the release, the lock
 // becomes free when its lease expires.
@@ -55,7 +55,7 @@ type driver struct {
 	wait time.Duration
 
 	mu    sync.Mutex
-	lease *holdfast.Lease // nil: not locked
+	lease *holdfast.Lease // nil while not locked
 }
 
 // Lock waits for the lock in Redis, then takes the driver's own.
@@ -129,7 +129,8 @@ func (d *driver) SetVersion(version int, dirty bool) error {
 	return d.orLost(d.Driver.SetVersion(version, dirty))
 }
 
-// Drop deletes everything in the database, unless the lock was lost, and then says whether it was lost meanwhile.
+// Drop deletes everything in the database. If the lock was lost before, Drop deletes nothing and returns an error. If the lock was lost meanwhile,
+// Drop returns an error after it has deleted everything.
 func (d *driver) Drop() error {
 	if err := d.lost(); err != nil {
 		return err
@@ -145,7 +146,7 @@ func (d *driver) orLost(err error) error {
 	return err
 }
 
-// lost returns why the lock is not held any more; nil if it is held, or never was. It asks Redis, because a deleted key is noticed only by the next
+// lost returns why the lock is not held any more, or nil if it is held or never was. It asks Redis, because a deleted key is noticed only by the next
 // renewal, which may come after Unlock. If Redis does not answer, the lock is held for as long as the lease is valid.
 func (d *driver) lost() error {
 	d.mu.Lock()

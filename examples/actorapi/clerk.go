@@ -28,7 +28,7 @@ type clerk struct {
 
 	order order
 	ids   uint64            // the ID of its last request
-	held  *protocol.Granted // nil: it does not have the lock
+	held  *protocol.Granted // nil if the clerk does not have the lock
 }
 
 // Receive handles the answers of the lock's actor like any other message. It never blocks.

@@ -16,7 +16,7 @@ func crash(ctx context.Context, s *stage, name string) error {
 	if err != nil {
 		return err
 	}
-	// C has lost its connection, so it cannot close cleanly. It need not, because its lock expires.
+	// C has lost its connection, so it cannot close cleanly. Its lock expires.
 	defer func() { _ = c.leave(ctx) }()
 	held, err := c.Lock(name).Acquire(ctx)
 	if err != nil {

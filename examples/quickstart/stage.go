@@ -27,7 +27,7 @@ const (
 type stage struct {
 	*timeline
 	url    string
-	server *embedded.Server // nil: the server is not part of this process
+	server *embedded.Server // nil if the server is not part of this process
 	a, b   *party
 	prefix string
 	used   []string // keys

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// once returns a cron.JobWrapper: when a job is due in several processes, one runs it and the others skip it. The lock is kept for atLeast.
-// That must be longer than the difference between the processes' clocks, and shorter than the job's interval.
+// once returns a cron.JobWrapper: when a job is due in several processes, one runs it and the others skip it. The lock is kept for atLeast,
+// which must be longer than the difference between the processes' clocks, and shorter than the job's interval.
 func once(rt *holdfast.Runtime, name string, atLeast time.Duration) cron.JobWrapper {
 	return func(job cron.Job) cron.Job {
 		return cron.FuncJob(func() {

@@ -82,7 +82,7 @@ var (
 	}}
 )
 
-// others returns the ids in a CLIENT LIST, without the connection that asked for the list.
+// others returns the ids in a reply of CLIENT LIST. It leaves out connections whose last command was CLIENT, such as the one that asked for the list.
 func others(list string) (ids []string) {
 	for line := range strings.Lines(list) {
 		id, rest, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")

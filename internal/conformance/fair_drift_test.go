@@ -46,7 +46,7 @@ func awaitQueue(t *testing.T, p *locktest.Place, n int) {
 	locktest.Await(t, "the queue", func() bool { return len(scores(t, p)) == n })
 }
 
-// assertNear asserts that no score is later than the end of the lease plus fairWait for each place in the queue.
+// assertNear asserts that the score of the n-th waiter is at most the end of the lease plus n times fairWait.
 func assertNear(t *testing.T, found []redis.Z, lease time.Duration) {
 	t.Helper()
 	for i, waiter := range found {

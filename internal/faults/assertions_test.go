@@ -15,7 +15,7 @@ type serverTrouble struct {
 	name string
 	args []string // of the server
 	make func(ctx context.Context, w *world)
-	heal func(w *world) // repairs the server after the trouble; nil: nothing to repair
+	heal func(w *world) // repairs the server after the trouble, or nil if there is nothing to repair
 
 	clocked bool          // the server's clock can be set
 	ahead   time.Duration // by how much the server's clock is ahead from the start

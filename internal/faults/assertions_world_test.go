@@ -56,7 +56,7 @@ type tenure struct {
 	id         string
 	token      int64
 	asked, got time.Time
-	valid      time.Time // the last instant at which the lease was seen valid; zero: never
+	valid      time.Time // the last instant at which the lease was seen valid, or zero if it never was
 	fixed      bool
 }
 
@@ -189,7 +189,6 @@ func (l *worldLock) refuse(seen tenure) {
 	}
 }
 
-// overlaps returns leases that were valid at the same time.
 func (l *worldLock) overlaps() []string {
 	var spans locktest.Spans
 	for _, one := range l.tenures {

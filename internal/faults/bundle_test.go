@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Many locks that are acquired at the same time share one script call. If one of them is refused, the others are still granted. One may be
+// Many locks that are acquired at the same time share one script call. If one of them is refused, the others are still granted. A lock may be
 // refused because its key holds something that is not a lock, or because the user has no right to its name. In the latter case Redis refuses the
 // whole call.
 func TestFault_OneOfManyIsRefused(t *testing.T) {

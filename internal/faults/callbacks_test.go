@@ -185,7 +185,7 @@ type moody struct {
 
 func (m moody) Value(key any) any { m.mood(); return m.Context.Value(key) }
 
-// A context whose Value method panics does so on the actor that ends the lease. No other caller is affected.
+// A caller's context may have a Value method that panics. The actor that ends the lease calls the method and survives. No other caller is affected.
 func TestFault_ContextThatPanics(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -102,6 +102,12 @@ func TestFault_CheckTellsAStrangerWhatToDo(t *testing.T) {
 		client := locktest.ClusterClient(t, redistest.SharedCluster(t))
 		tagged := holdfast.Options{NameMapper: func(name string) string { return "{app}:" + name }}
 		found := checked(t, client, tagged)
+		for range 3 { // on a busy machine the cluster may not answer within the 10 s of a check
+			if !strings.Contains(found.Findings[0].What, "does not answer") {
+				break
+			}
+			found = checked(t, client, tagged)
+		}
 		require.Len(t, found.Findings, 1)
 		assert.Contains(t, found.Findings[0].What, "script latch_count_down")
 		assert.Contains(t, found.Findings[0].Remedy, "no latch works whose name, after Options.NameMapper, has a {tag}")

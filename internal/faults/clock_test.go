@@ -16,7 +16,7 @@ import (
 // clockLease is longer than a server takes to notice a step of its clock, and short enough for a test to see some renewals.
 const clockLease = 1200 * time.Millisecond
 
-// clocked has a server whose clock can be set, a runtime that holds a lock of every kind there, and one that wants these locks.
+// clocked has a server whose clock can be set, a runtime that holds a lock of every kind on this server, and another runtime that wants these locks.
 type clocked struct {
 	places        []*locktest.Place
 	clock         *redistest.Clock

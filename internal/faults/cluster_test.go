@@ -29,8 +29,8 @@ func nameIn(t *testing.T, slot int) string {
 }
 
 // TestFault_ShardedSubscriptionsKilled has waiters in three slots of one master and in one slot of each other master. The waiters' connections are
-// killed again and again. Each waiter is subscribed again, although no command may name channels of two slots, and is woken by the release of its
-// lock.
+// killed again and again. Each waiter is subscribed again, and is woken by the release of its lock, although no command may name channels of two
+// slots.
 func TestFault_ShardedSubscriptionsKilled(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, 15*time.Second)
@@ -70,9 +70,13 @@ func TestFault_ShardedSubscriptionsKilled(t *testing.T) {
 
 // awaitSharded returns when there is a subscription to a lock's channel at its master.
 func awaitSharded(t *testing.T, cluster *redistest.Cluster, name string) {
-	owner, channel := cluster.Owner(name).Client(t), scripts.LockChannel(name)
+	awaitShardedAt(t, cluster.Owner(name), name)
+}
+
+func awaitShardedAt(t *testing.T, node *redistest.Server, name string) {
+	client, channel := node.Client(t), scripts.LockChannel(name)
 	locktest.Await(t, "a subscription", func() bool {
-		return owner.PubSubShardNumSub(t.Context(), channel).Val()[channel] == 1
+		return client.PubSubShardNumSub(t.Context(), channel).Val()[channel] == 1
 	})
 }
 

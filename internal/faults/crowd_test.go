@@ -48,7 +48,7 @@ type (
 	}
 )
 
-// inChild calls run when the parent's first line arrives on standard input, and ends its ctx at the second line or at the end of the input.
+// inChild calls run when the parent's first line arrives on standard input, and ends run's ctx at the second line or at the end of the input.
 func inChild(run func(ctx context.Context, order crowdOrder) ([][]time.Duration, error)) {
 	var order crowdOrder
 	err := json.Unmarshal([]byte(os.Getenv(crowdVar)), &order)

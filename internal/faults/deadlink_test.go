@@ -68,7 +68,7 @@ func showDeadConnections(t *testing.T, name string) {
 }
 
 // Connections die silently under a short lease. Calls stop waiting for their answers before the client's ReadTimeout ends their connections, so
-// nobody waits for that timeout. New connections work again only when the runtime has as many hanging calls as it allows. From then on, releases and
+// nobody waits for that timeout. New connections do not work until the runtime has as many hanging calls as it allows. After that, releases and
 // acquires are executed soon.
 func TestFault_DeadConnectionsAndAShortLease(t *testing.T) {
 	t.Parallel()

@@ -75,8 +75,8 @@ func newLateness(t *testing.T, w *wire, orphan time.Duration) *lateness {
 	return l
 }
 
-// holdUp delays calls until a moment after their callers have given up, which is some milliseconds after the calls began. When it returns, all calls
-// have arrived.
+// holdUp runs call for each lock, and holds its requests up in the proxy. The context of a call ends after 1 to 21 ms. When all calls have returned,
+// holdUp waits for up to 50 ms more, and then lets the requests through. When holdUp returns, all requests have arrived.
 func (l *lateness) holdUp(t *testing.T, call func(ctx context.Context, w *wire)) {
 	l.proxy.Blackhole(true)
 	var callers sync.WaitGroup
@@ -200,7 +200,7 @@ func lateForceReleases(t *testing.T, l *lateness) {
 }
 
 // An acquire is delayed on a connection that the client has given up, and the release that cleans up after it arrives first. The late acquire then
-// takes a lock that nobody wants. It is released long before its lease ends.
+// takes a lock that nobody wants. The lock is released long before its lease ends.
 func TestFault_CleanUpOvertakesTheAcquire(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -9,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A master of a cluster that has lost its scripts, for example after a failover, gets the scripts of an election again, even while another master is
+// If a master of a cluster has lost its scripts, for example by a failover, it gets the scripts of an election again, even while another master is
 // silent.
 func TestFault_ElectionBesideASilentMaster(t *testing.T) {
 	t.Parallel()
@@ -59,4 +61,67 @@ func (panicking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (panicking) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(context.Context, []redis.Cmder) error { panic("of the hook") }
+}
+
+// Watch and Run return when their context ends, even if Redis is silent and the client has no timeouts.
+func TestFault_ElectionEndsWhileRedisIsSilent(t *testing.T) {
+	t.Parallel()
+	for name, connected := range map[string]bool{"from the beginning": false, "later": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			link := faultproxy.New(t, server.Addr())
+			client := locktest.ClientWith(t, &redis.Options{Addr: link.Addr(), ReadTimeout: -1, WriteTimeout: -1})
+			rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: shortLease})
+			e := rt.Election("orders", holdfast.ElectionOptions{OnLeader: func(holdfast.Leader) {}})
+			t.Cleanup(func() { link.Blackhole(false) })
+			link.Blackhole(!connected)
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() {
+				for range e.Watch(ctx) {
+				}
+			})
+			running.Go(func() {
+				assert.NoError(t, e.Run(ctx, func(ctx context.Context, _ holdfast.Term) error { <-ctx.Done(); return nil }))
+			})
+			if connected {
+				locktest.Await(t, "Watch and OnLeader to subscribe", func() bool {
+					return server.Client(t).PubSubNumSub(t.Context(), "holdfast_leader:{orders}").Val()["holdfast_leader:{orders}"] == 1
+				})
+				link.Blackhole(true)
+				before := link.Accepted()
+				link.Cut()
+				locktest.Await(t, "new connections", func() bool { return link.Accepted() >= before+2 })
+			} else {
+				locktest.Await(t, "connections", func() bool { return link.Accepted() >= 2 })
+			}
+			stop()
+			ended := make(chan struct{})
+			go func() { running.Wait(); close(ended) }()
+			locktest.Closed(t, "Watch and Run", ended)
+		})
+	}
+}
+
+// If a dialer panics when a Watch connects again, the process keeps running, and so does the Watch.
+func TestFault_DialerThatPanicsWhenAWatchSubscribes(t *testing.T) {
+	t.Parallel()
+	place, snaps := locktest.OwnPlaceOf(t, "fenced lock"), &snapping{command: "subscribe"}
+	rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: place.Addr, Dialer: snaps.dial}), holdfast.Options{})
+	_, err := rt.Election(place.Name, holdfast.ElectionOptions{}).Leader(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNoLeader, "the connection for calls is made, so only the subscription is dialed from now on")
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		for range rt.Election(place.Name, holdfast.ElectionOptions{}).Watch(t.Context()) {
+			return
+		}
+	}()
+	locktest.Await(t, "the panic", snaps.dialed.Load)
+	e := place.Runtime(t, holdfast.Options{}).Election(place.Name, holdfast.ElectionOptions{})
+	require.NoError(t, e.Run(t.Context(), func(context.Context, holdfast.Term) error {
+		locktest.Closed(t, "Watch to see the leader", seen)
+		return holdfast.ErrResign
+	}))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestFault_OneOfSeveralFailsOver holds a lock on several servers, one of which fails over without a loss. The holder keeps the lock, whether it
-// needs all servers or a majority, and the next holder gets it afterwards.
+// TestFault_OneOfSeveralFailsOver holds a lock on three masters. One of them fails over to a replica that already has the lock's key. The holder
+// keeps the lock, whether the lock needs all masters (Multi) or a majority (Red). After the release, another process acquires it.
 func TestFault_OneOfSeveralFailsOver(t *testing.T) {
 	t.Parallel()
 	for name, lock := range map[string]func(...*holdfast.Lock) *holdfast.MultiLock{"multi": holdfast.Multi, "red": holdfast.Red} {

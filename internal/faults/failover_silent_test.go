@@ -60,7 +60,8 @@ func showSilentMasterReplaced(t *testing.T) {
 	releases.Wait()
 	took := time.Since(start)
 	t.Logf("confirmed %v after the failover", took.Round(time.Millisecond))
-	// Usually the releases wait in line, and go to the new master as soon as it is known. One of them may be the probe that is in flight to the old
-	// master: it is repeated at the end of its window. Connections to the old master are given up only after four windows of the runtime's lease.
+	// Usually the releases wait in line, and go to the new master as soon as it is known. One of the releases may be the probe that is in flight to
+	// the old master. The probe is repeated at the end of its window. Connections to the old master are given up only after four windows of the
+	// runtime's lease.
 	assert.Less(t, took, rpc.Window(2*failoverLease)+failoverLease/3+2*stalls.Slack())
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // TestFault_HerdIsSmall counts the server's work when 32 runtimes with eight goroutines each want one lock. A turn is eight sections of 1 ms, about
-// as long as by default. The options bound it by number, so that it has eight sections even on a slow machine.
+// as long as by default. The options bound the turn by the number of sections, so that it has eight even on a slow machine.
 func TestFault_HerdIsSmall(t *testing.T) {
 	const runtimes, goroutines, section = 32, 8, time.Millisecond
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -17,8 +17,9 @@ import (
 )
 
 // In TestFault_ImpatientWaitersAreServed, sixteen goroutines of two processes request one lock 1 200 times in total. Each time they give up after 0
-// to 4 ms, while a call to Redis takes 1 ms. Many are served: some 50 with a fair lock, and more than 1 000 with any other. For the fair lock this
-// needs waiters that move up in its queue: otherwise whichever waiter is at the head is about to give up, and nobody is served.
+// to 4 ms, while a call to Redis takes 1 ms. Many are served: some 50 with a fair lock, and more than 1 000 with any other. A waiter of a fair lock
+// that gives up leaves its place to the next waiter of its process. Otherwise the head of the queue would always be about to give up, and nobody
+// would be served.
 func TestFault_ImpatientWaitersAreServed(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {

@@ -25,8 +25,8 @@ import (
 // trip is how long a message takes to the server; the reply takes just as long.
 const trip = 500 * time.Microsecond
 
-// Like TestFault_CancelMeetsTheGrant, but with a cancel at each instant around the grant. The test runs on fake time, in which only messages to the
-// server and back take time.
+// This test does what TestFault_CancelMeetsTheGrant does, with a cancel at each instant around the grant. The test runs on fake time, in which only
+// messages to the server and back take time.
 func TestFault_CancelAtEachInstantAroundTheGrant(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {
@@ -39,8 +39,8 @@ func TestFault_CancelAtEachInstantAroundTheGrant(t *testing.T) {
 	}
 }
 
-// A goroutine that sends its own call cannot stop waiting for Redis at once when its context is cancelled. If Redis is silent, it returns half a
-// second after it has sent the call. With a deadline it is never late, nor is it after a cancel later in the outage.
+// A goroutine that sends its own call cannot stop waiting for Redis at once when its context is cancelled. If Redis is silent, the goroutine
+// returns half a second after it has sent the call. A deadline ends the wait in time. So does a cancel later in the outage.
 func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	const quick = 100 * time.Millisecond
@@ -114,7 +114,7 @@ type lateClock struct {
 
 func (c lateClock) Now() time.Duration { return c.System.Now() + time.Duration(c.ahead.Load()) }
 
-// The process's own grant has expired, but Redis still has it. It is released before the next attempt, which succeeds.
+// A grant has expired by its process's clock, but Redis still has it. The process releases the grant before its next attempt, which succeeds.
 func TestFault_AcquireJustAfterAnOwnLeaseEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 // soon is how long an orphan may exist: the release that follows a lost grant needs a new connection and some processor time.
 const soon = 100 * time.Millisecond
 
-// The first reply to each script is lost. No answer is false, nothing counts twice, no orphan stays, and there is exactly one next holder. The
-// client would retry by itself if the runtime allowed that.
+// The first reply to each script is lost. Even so, the runtime's results are correct, no acquire or release takes effect twice, no orphan remains,
+// and exactly one waiter acquires the lock next. The client is set to retry commands, but the runtime forbids that.
 func TestFault_FirstReplyLost(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -26,8 +26,8 @@ func panicOn[M any](times int32) func(actor.Context) {
 	}
 }
 
-// An actor that panics on its grant is restarted by protoactor, under the same PID. It has not terminated, so it keeps the lock. It must store the
-// lease's serial itself, for which it has a chance: the instance that failed receives Restarting.
+// An actor that panics on its grant is restarted by protoactor, under the same PID. It has not terminated, so it keeps the lock. keeper shows how
+// such an actor can release its lease.
 func TestFault_RequesterPanicsOverItsGrantAndIsRestarted(t *testing.T) {
 	t.Parallel()
 	eachSort(t, func(t *testing.T, p *locktest.Place) {

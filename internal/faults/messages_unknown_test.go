@@ -172,7 +172,7 @@ func TestFault_FuturesAreRefused(t *testing.T) {
 	})
 }
 
-// A requester gets an error for every mistake in its request, and each ID is answered once.
+// Each bad request gets exactly one answer. The answer has an error, and repeats the ID and the lock's name from the request.
 func TestFault_BadRequestsAreAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -196,7 +196,7 @@ func TestFault_BadRequestsAreAnsweredOnce(t *testing.T) {
 
 func badRequests(p *locktest.Place, kind protocol.Kind, serial uint64) []any {
 	bad := []any{
-		protocol.Acquire{}, protocol.Release{}, protocol.Renew{}, protocol.Inspect{}, // zero: no kind, no name
+		protocol.Acquire{}, protocol.Release{}, protocol.Renew{}, protocol.Inspect{}, // without kind and name
 		protocol.Acquire{ID: 1, Kind: kind, Lock: p.Name, Try: true, Wait: 1},
 		protocol.Acquire{ID: 2, Kind: kind, Lock: p.Name, Lease: time.Minute, Wait: -1},
 		protocol.Acquire{ID: 3, Kind: kind, Lock: p.Name, Lease: time.Minute, Try: true, Wait: time.Second},
@@ -269,8 +269,7 @@ func TestFault_RequestsToAnotherLocksPIDFindTheirWay(t *testing.T) {
 	})
 }
 
-// A serial belongs to a lease of one name and one kind. Another serial names no lease. Under another kind of the same name the serial means
-// nothing, even where one actor serves both kinds.
+// A serial is valid only with the name and the kind of its lease, even where one actor serves several kinds. An unknown serial is refused, too.
 func TestFault_SerialsAreOfOneKind(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

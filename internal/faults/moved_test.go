@@ -69,9 +69,9 @@ func TestFault_MasterBehindAName(t *testing.T) {
 	}
 }
 
-// TestFault_DemotedMasterBehindANameIsLeft points the name of the master at another server, while connections to the old master, now its replica,
-// stay open. There are many, and the client must leave each of them. Scripts are for many locks at a time, so the refusals are not where go-redis
-// looks for them.
+// TestFault_DemotedMasterBehindANameIsLeft points the name of the master at another server, of which the old master becomes a replica. The client
+// must leave each of its many connections to the old master. Scripts for many locks return refusals as items of a list, where go-redis does not
+// look for them.
 func TestFault_DemotedMasterBehindANameIsLeft(t *testing.T) {
 	t.Parallel()
 	const locks, connections = 64, 20

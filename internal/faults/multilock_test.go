@@ -162,8 +162,8 @@ func (c *crossing) disturb(t *testing.T, d, lease time.Duration) {
 	}
 }
 
-// The acquire of a member may still reach its server after the caller has given up, even later than the release of the other members. It is still
-// undone.
+// The acquire of a member may reach its server after the caller has given up, and even after the other members were released. Such an acquire is
+// undone, too.
 func TestFault_RedLockUndoesLateMembers(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {

@@ -36,8 +36,8 @@ const (
 //   - Before the last of the overdue renewals, Redis gets from each lane only attempts that were in flight: probes of whether Redis is back,
 //     one at a time, and, if Redis was stopped, a batch of 256 that it had not read yet.
 //   - Apart from these, in any 100 ms there are no more than three calls for a waiter. In the first second there are no more than nine: three
-//     attempts, which come at once on a busy machine, and releases of acquires that were in flight when the link broke, until these can no
-//     longer be executed. A spin lock's waiter asks as often as its longest back-off allows, which is from 64 to 128 ms.
+//     attempts, which come at once on a busy machine, and releases. An acquire that was in flight when the link broke is released until it can
+//     no longer be executed. A spin lock's waiter asks as often as its longest back-off allows, which is from 64 to 128 ms.
 //   - At most forty connections a second are tried while Redis is away, and ten in all are opened when it is back.
 func TestFault_OutageEndsWithoutAStorm(t *testing.T) {
 	t.Parallel()

@@ -4,21 +4,23 @@ import (
 	"context"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// snapping dials connections. The first one over which the command is sent breaks then, and the next dial panics.
+// snapping dials connections. The first connection over which the command is sent breaks, and the next dial panics.
 type snapping struct {
 	command string
-	unsent  bool        // the command is not sent any more
+	unsent  bool        // the connection breaks before the command is sent, not after
 	snapped atomic.Bool // a connection has broken
 	dialed  atomic.Bool // the dial after that has panicked
 }
@@ -91,6 +93,52 @@ func TestFault_DialerThatPanicsWhenAWaiterSubscribes(t *testing.T) {
 			p.WaitForWaiter(t, rt)
 			locktest.Release(t, held)
 			locktest.Release(t, locktest.Granted(t, pending))
+		})
+	}
+}
+
+// dialing is a hook that calls a function before each dial.
+type dialing struct {
+	renaming
+	before func()
+}
+
+func (d dialing) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		d.before()
+		return next(ctx, network, addr)
+	}
+}
+
+// When a connection breaks, go-redis calls the user's dial hook under a mutex. If the hook panics, the mutex stays locked. Messages then come over
+// another connection, and Close returns.
+func TestFault_HookThatDoesNotReturnWhenAWaiterConnectsAgain(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(){"panics": func() { panic("of the hook") }, "ends its goroutine": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := locktest.OwnPlaceOf(t, "lock")
+			client, proxy := p.ProxiedClient(t)
+			var armed atomic.Bool
+			var left atomic.Int32
+			client.AddHook(dialing{strings.Clone, func() {
+				if armed.Load() {
+					left.Add(1)
+					leave()
+				}
+			}})
+			rt := locktest.NewRuntime(t, client, holdfast.Options{Logger: locktest.Quiet()})
+			held := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
+			pending := p.Lock(rt).AcquireAsync(t.Context())
+			p.WaitForWaiter(t, rt)
+			armed.Store(true)
+			proxy.Cut()
+			locktest.Await(t, "three attempts to connect", func() bool { return left.Load() >= 3 })
+			armed.Store(false)
+			p.WaitForListener(t)
+			locktest.Release(t, held)
+			locktest.Release(t, locktest.Granted(t, pending))
+			require.NoError(t, rt.Close(t.Context()))
 		})
 	}
 }

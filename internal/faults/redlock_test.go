@@ -28,8 +28,8 @@ func TestFault_RedLockOverRestarts(t *testing.T) {
 	})
 }
 
-// Servers that restart empty before the leases that they granted have ended can give a majority to two holders. The test counts how often. This is
-// documented as a limit of the algorithm.
+// Servers that restart empty before the leases that they granted have ended can give a majority to two holders, a documented limit of the
+// algorithm. The test counts how often that happens.
 func TestFault_RedLockOverEmptyRestarts(t *testing.T) {
 	t.Parallel()
 	eachKind(t, 60*time.Second, func(t *testing.T, kind locktest.Kind, d time.Duration) {

@@ -104,8 +104,8 @@ func (u *user) permit(t *testing.T, name, missing string) {
 	require.NoError(t, u.redis.ACLSetUser(context.Background(), name, rules...).Err(), "%q", rules)
 }
 
-// everyRightIsMissed asserts that a check of the kind finds nothing with the documented rights, and that without any one of them it finds just that
-// one. With -short or the race detector it tests only some of the rights.
+// everyRightIsMissed asserts that a check of the kind finds nothing if the user has the documented rights, and that it finds exactly the missing
+// right if the user lacks one. With -short or the race detector it tests only some of the rights.
 func (u *user) everyRightIsMissed(t *testing.T, complete *holdfast.Runtime, kinds []holdfast.Kind) {
 	for _, kind := range kinds {
 		require.NoError(t, complete.CheckFor(t.Context(), kind), "%s", kind)
@@ -288,7 +288,8 @@ func lifeOfLatch(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime) 
 	assert.True(t, deleted)
 }
 
-// A user with only the rights that SECURITY.md documents for an election can run one, and watch who leads.
+// A user with only the rights that SECURITY.md documents for an election can run one, and watch who leads. If the right to listen is missing, an
+// event says so, and Watch still notices the leader.
 func TestFault_RightsOfAnElection(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../SECURITY.md")
@@ -298,15 +299,21 @@ func TestFault_RightsOfAnElection(t *testing.T) {
 	u := &user{server: redistest.Start(t), rights: append(documentedRights(t)["fenced lock"], strings.Fields(string(documented[1]))...)}
 	u.redis = u.server.Client(t)
 	one, other := u.runtime(t, "one"), u.runtime(t, "other")
+	var events locktest.Recorder
+	deaf := locktest.NewRuntime(t, u.client(t, "deaf", "&holdfast_leader:{app:*"), holdfast.Options{NameMapper: appKey, OnEvent: events.Record})
 	led := make(chan holdfast.Leader)
-	observer := other.Election("chair", holdfast.ElectionOptions{})
-	go func() {
-		for l := range observer.Watch(t.Context()) {
-			led <- l
-		}
-	}()
+	for _, rt := range []*holdfast.Runtime{other, deaf} {
+		go func() {
+			for l := range rt.Election("chair", holdfast.ElectionOptions{Lease: time.Second}).Watch(t.Context()) {
+				led <- l
+			}
+		}()
+	}
+	locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.SubscribeRefused](&events)) > 0 })
+	assert.Equal(t, "chair", locktest.Recorded[holdfast.SubscribeRefused](&events)[0].Lock())
 	locktest.Await(t, "the watcher", func() bool { return len(u.redis.PubSubChannels(t.Context(), "holdfast_leader:{app:chair}").Val()) == 1 })
 	err = one.Election("chair", holdfast.ElectionOptions{}).Run(t.Context(), func(_ context.Context, term holdfast.Term) error {
+		assert.Equal(t, term.Token, within(t, led).Token)
 		assert.Equal(t, term.Token, within(t, led).Token)
 		return holdfast.ErrResign
 	})
@@ -338,6 +345,15 @@ func TestFault_RightsToLinger(t *testing.T) {
 	locktest.Release(t, locktest.Acquire(t, one.Lock("orders")))
 	began := time.Now()
 	locktest.Release(t, locktest.Acquire(t, other.Lock("orders")))
+	assert.Less(t, time.Since(began), options.Linger/2)
+
+	late := locktest.NewRuntime(t, u.client(t, "late", channels), options)
+	locktest.Release(t, locktest.Acquire(t, late.Lock("late")))
+	_, err = other.Lock("late").TryAcquire(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.NoError(t, u.redis.Do(t.Context(), "ACL", "SETUSER", "late", channels).Err())
+	began = time.Now()
+	locktest.Await(t, "the lock that was wanted before the first subscription", func() bool { return late.Stats().Lingering == 0 })
 	assert.Less(t, time.Since(began), options.Linger/2)
 
 	silent := locktest.NewRuntime(t, u.client(t, "silent", channels), holdfast.Options{NameMapper: appKey})

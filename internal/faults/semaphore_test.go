@@ -37,7 +37,6 @@ func permits(t *testing.T, p *locktest.Place, want int64) {
 	locktest.Await(t, "all permits, still", func() bool { return are() == want })
 }
 
-// setPermits creates the semaphore.
 func setPermits(t *testing.T, p *locktest.Place, n int) {
 	t.Helper()
 	require.NoError(t, p.Redis.Set(t.Context(), p.Name, n, 0).Err())
@@ -430,8 +429,8 @@ func TestFault_SemaphoreMarksOutliveClose(t *testing.T) {
 	assert.Contains(t, marks[0], "holdfast_attempt:{"+p.Name+"}:")
 }
 
-// Permits are released while the runtime closes. If Release returns no error, they are in Redis. If it returns ErrClosed, they are not: a second
-// release elsewhere then neither loses nor doubles them.
+// Permits are released while the runtime closes. If Release returns no error, they are in Redis. If Release returns ErrClosed, the permits are
+// not in Redis, so another process may release them again without doubling them.
 func TestFault_SemaphoreReleaseMeetsClose(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

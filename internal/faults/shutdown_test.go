@@ -413,7 +413,7 @@ func TestShutdown_OverAnOutage(t *testing.T) {
 	})
 }
 
-// The same holds for the user's actors: waiters are refused, holders continue, and the runtime ends with the last holder.
+// Shutdown treats the user's actors like goroutines: waiters are refused, holders continue, and the runtime ends with the last holder.
 func TestShutdown_TellsActors(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// sickLease lets an acquire wait for an answer for a second, and a waiter for one second more.
+// sickLease makes two limits one second long, a third of the lease: the wait for the answer to an attempt (rpc.Window), and the silence of Redis
+// after which waiters are refused (Policy.Patience).
 const sickLease = 3 * time.Second
 
 // Bounds on how long a call takes while the server is sick, on a machine that is busy with other things.

@@ -72,8 +72,8 @@ func TestFault_StaleFixedLeaseIsToldByItsRelease(t *testing.T) {
 	})
 }
 
-// A fixed lease that Redis has forgotten, or that somebody else has freed by force, does not block its process until it would have ended:
-// waiters and later callers are served, and the holder learns of the loss.
+// If Redis has forgotten a fixed lease, or somebody else has freed the lock by force, nobody in the holder's process waits for the end of the
+// lease. Waiters and later callers are served, and the holder learns of the loss.
 func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(t *testing.T, p *locktest.Place, other *holdfast.Runtime){
@@ -113,8 +113,8 @@ func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	}
 }
 
-// The same with the halves of a read/write lock: a fixed lease that Redis has forgotten keeps neither a writer waiting for a reader nor a reader for a
-// writer.
+// If Redis has forgotten a fixed lease on a half of a read/write lock, nobody in the holder's process waits for it, either: no writer for such a
+// reader, and no reader for such a writer.
 func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

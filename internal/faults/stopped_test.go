@@ -36,7 +36,7 @@ func init() { childproc.Register("stopped holder", holdInChild) }
 
 // awakening has the observations of a holder that was stopped and continued.
 type awakening struct {
-	Stopped time.Duration // the time between two looks at the lease; 0: the lease was lost before the stop
+	Stopped time.Duration // the time between two looks at the lease, or 0 if the lease was lost before the stop
 	Valid   bool          // whether the lease was valid at the first look after the stop
 	Done    time.Duration // when the holder found Done closed, by the machine's clock
 	First   time.Duration // when the first look after the stop was, by the same clock

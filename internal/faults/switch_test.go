@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,4 +69,30 @@ func TestFault_AckAfterSwitch(t *testing.T) {
 	cluster.Switch(name)
 	cluster.AwaitOK()
 	locktest.Release(t, locktest.Acquire(t, rt.Lock(name)))
+}
+
+// TestFault_SubscriptionAfterSwitch makes a master and a replica change places. go-redis does not know it yet, so a waiter subscribes at the old
+// master. As a replica, the old master passes messages on, but a release at the new master does not count the waiter. As soon as go-redis knows the
+// new master, the subscription moves there.
+func TestFault_SubscriptionAfterSwitch(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 1, 1, 3*time.Second)
+	name := redistest.Name(t)
+	old := cluster.Owner(name)
+	var known atomic.Pointer[redistest.Server] // the master that go-redis knows
+	known.Store(old)
+	client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+		return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: known.Load().Addr()}}}}, nil
+	}})
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	waiter := locktest.NewRuntime(t, client, holdfast.Options{})
+	held := locktest.Acquire(t, locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{}).Lock(name))
+	pending := waiter.Lock(name).AcquireAsync(t.Context())
+	awaitSharded(t, cluster, name)
+	cluster.Switch(name)
+	awaitShardedAt(t, old, name)
+	known.Store(cluster.Owner(name))
+	awaitSharded(t, cluster, name)
+	locktest.Release(t, held)
+	locktest.Release(t, locktest.Granted(t, pending))
 }

@@ -92,7 +92,7 @@ func TestFault_UnverifiedTLSIsRefused(t *testing.T) {
 	good := redistest.StartTLS(t, authority, time.Hour).Addr()
 	for what, c := range map[string]struct {
 		addr   string
-		config *tls.Config // nil: no TLS
+		config *tls.Config // nil without TLS
 		says   string
 		typed  func(error) bool
 	}{

@@ -40,8 +40,8 @@ func TestFault_ManyTriesAtOnce(t *testing.T) {
 	})
 }
 
-// An acquire that its caller has given up may still be in flight. A try for the other half of a read/write lock waits until it is undone, and then
-// asks Redis: nobody has the lock, and nobody waits for it.
+// An acquire that its caller has given up may still be in flight. A try for the other half of a read/write lock waits until that acquire is undone.
+// Then nobody has the lock or waits for it, so the try asks Redis.
 func TestFault_TryAfterAnAbandonedAcquire(t *testing.T) {
 	t.Parallel()
 	for name, halves := range map[string]func(l *holdfast.RWLock) (first, second *holdfast.Lock){

@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-var waitsCount = flag.Int("waits.count", 0, "how many waits each goroutine of TestFault_WaitsEnd begins; 0: a number that depends on the kind of run")
+var waitsCount = flag.Int("waits.count", 0, "how many waits each goroutine of TestFault_WaitsEnd begins; with 0, the number depends on the kind of run")
 
-// TestFault_WaitsEnd has eight goroutines wait for one lock again and again, for so short a time that many waits end about when they begin. Every
-// wait ends, even while another runtime holds the lock, and nothing is granted to a wait that has ended. "make waits" runs it at length.
+// In TestFault_WaitsEnd, eight goroutines wait for a lock again and again, so briefly that many waits end at about the instant at which they begin.
+// Every wait ends, even while another runtime holds the lock. A wait that has ended is granted nothing. "make waits" runs the test at length.
 func TestFault_WaitsEnd(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

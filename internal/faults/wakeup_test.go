@@ -18,7 +18,7 @@ import (
 // actors/wait/policy.go); a quarter of that is added as jitter, and a millisecond for the call.
 const fallback = time.Second + time.Second/4 + time.Millisecond
 
-// passed is something that is passed from one holder to the next: calling it acquires it, and give releases it.
+// passed acquires a lock, or a permit, that is passed from one holder to the next. The returned function give releases it.
 type passed func(ctx context.Context) (give func(context.Context) error, err error)
 
 func passedLock(lock *holdfast.Lock) passed {

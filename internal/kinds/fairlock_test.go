@@ -172,7 +172,7 @@ func TestFairLock_DeadWaitersAreDropped(t *testing.T) {
 	assert.Zero(t, server.Client(t).DBSize(t.Context()).Val(), "nothing is left of the dead waiters")
 }
 
-// A waiter that is stopped for so long that it loses its place queues again when it continues, and reports the loss.
+// A waiter is stopped for so long that it loses its place. When it continues, it queues again and reports the loss.
 func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(500 * time.Millisecond)
@@ -322,8 +322,8 @@ func TestFairLock_ScoresAreRedissons(t *testing.T) {
 	locktest.Release(t, holder)
 }
 
-// When very many waiters of a process give up at once, they leave the queue together. If Redis moved up the others once for each of them, it would
-// be busy for so long that the release of the lock, which comes after these calls, would find its lease expired.
+// When very many waiters of a process give up at once, they leave the queue together. Otherwise Redis would move up the remaining waiters once for
+// each waiter that leaves, and the release of the lock, which comes after these calls, would arrive after the end of the lease.
 func TestFairLock_ManyGiveUpAtOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

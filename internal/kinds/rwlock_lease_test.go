@@ -120,8 +120,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		t.Logf("alone: the writer got the lock %v after the reader's death", took)
 		assert.Less(t, took, 2*lease+stalls.Slack())
 
-		// A living reader beside dead ones reads for longer than their leases. Then it is the last reader, whatever the dead ones have left behind in
-		// Redis.
+		// A living reader that outlasts the leases of dead ones is then the last reader, whatever the dead ones have left behind in Redis.
 		living := locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		die()
 		pending := waiting()

@@ -190,8 +190,7 @@ func TestWire_PermitsContendWithRedisson(t *testing.T) {
 	assert.Zero(t, p.Redis.Exists(t.Context(), redissonpeer.PermitsKey(p.Name)).Val())
 }
 
-// The message of a release wakes a waiter: ours when Redisson releases its permit or we release that permit by its ID, and Redisson's when we release
-// our lease.
+// Messages wake waiters: ours when Redisson's permit is released, by Redisson or by us with its ID, and Redisson's when we release our lease.
 func TestWire_PermitsWakeByMessage(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

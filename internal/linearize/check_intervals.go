@@ -12,7 +12,7 @@ import (
 // term is what is known about one lease.
 type term struct {
 	acquire *Op
-	valid   time.Duration // the last instant at which it was certainly valid; 0: it was never seen to be valid
+	valid   time.Duration // the last instant at which it was certainly valid, or 0 if it was never seen to be valid
 	beside  bool          // its owner already had another lease of the lock when it was granted
 }
 
@@ -90,8 +90,8 @@ func (f *facts) writes(name string) (wrong []string) {
 	return wrong
 }
 
-// overlaps checks that no two leases that exclude each other are valid at once, and that at most as many leases are valid at once as there
-// are permits (A3).
+// overlaps checks that no two leases that exclude each other are valid at once. Of a permit semaphore, at most as many leases may be valid at
+// once as there are permits (A3).
 func (f *facts) overlaps(k Kind, terms []*term) []string {
 	var alone, shared locktest.Spans
 	for _, t := range terms {

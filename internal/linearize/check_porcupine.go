@@ -64,7 +64,7 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 		case op.Result == isOK && k.Queued && !op.anyPlace:
 			begin, end := seen[op.Grant].around(op)
 			add(op, begin, end)
-		case op.Result == isOK && first && len(f.forcedOff(op)) > 0: // it may have been released by force before any user had it
+		case op.Result == isOK && first && len(f.forcedOff(op)) > 0: // the grant may have been released by force before any user had it
 			add(op, min(op.Call, sentFor(op)), op.Return)
 		case op.Result == isOK:
 			add(op, begin(op), op.Return)
@@ -84,11 +84,12 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 // isGrant reports whether an operation has returned a lease.
 func (o *Op) isGrant() bool { return o.Result == isOK && (o.Do == doAcquire || o.Do == doTry) }
 
-// sentFor is when the attempt behind a grant was sent: one lease before the grant's deadline.
+// sentFor is when the attempt behind a grant was sent: one lease before the lease ends on the server, which is margin after the deadline.
 func sentFor(op *Op) time.Duration { return op.Until - op.Length + margin(op.Length) }
 
-// begin is the earliest instant at which an acquire can have had its effect: when its last attempt was sent. If an earlier attempt was executed
-// too, Redis has had the same grant since then, so nobody else can have had the lock.
+// begin is the instant from which the model may place an acquire: when the attempt behind the grant's deadline was sent, or when the user called if
+// that was later. Redis may have made the grant at an earlier attempt. That makes no difference: Redis has had the grant since then, so nobody
+// else can have had the lock in between. For grants that may have been released by force, see operations.
 func begin(op *Op) time.Duration {
 	return min(max(op.Call, sentFor(op)), op.Return)
 }
@@ -171,7 +172,8 @@ func explain(k Kind, ops []porcupine.Operation) string {
 	return "the last of these:" + strings.Join(lines, "")
 }
 
-// until returns a history up to the return of one operation, with the operations in flight at that time that may make others possible.
+// until returns a history up to the return of one operation. Of the operations in flight at that time, it includes those that may make others
+// possible.
 func until(ops []porcupine.Operation, last int) []porcupine.Operation {
 	part := slices.Clone(ops[:last+1])
 	for _, op := range ops[last+1:] {

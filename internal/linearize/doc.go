@@ -14,7 +14,7 @@
 //
 // # Assertions
 //
-// They have the numbers of SAFETY.md. A5 is another assertion here: SAFETY.md's A5, that nothing is left at the end, is checked by Run.
+// The numbers are those of SAFETY.md, except for A5: Run checks SAFETY.md's A5, that nothing is left at the end.
 //
 //	A1  tokens of one name are distinct, and each is larger than all tokens returned before it was asked for
 //	A2  a resource that refuses smaller tokens never refuses a holder whose lease is valid afterwards
@@ -33,6 +33,6 @@
 //
 // All users are in one process, so one monotonic clock measures all instants, and they can be compared. For each operation, the
 // instants before its call and after its return are known. A lease lasts from the instant at which the last successful call was sent
-// until Lease.ExpiresAt: nobody else may be granted the lock before that. The runtime's own rule limits how long the
+// until Lease.ExpiresAt: nobody else may be granted the lock in that time. The runtime's own rule limits how long the
 // server may have a grant: no copy of an acquire is executed later than a third of its lease after it was sent.
 package linearize

@@ -12,24 +12,25 @@ const slack = 8 * time.Millisecond
 // facts is what follows from a history without a model: how long Redis may have a grant that nobody holds, and which refusals say nothing about
 // the holder.
 type facts struct {
-	h     *History
-	ops   map[string][]*Op                // by name
-	known map[string]time.Duration        // by grant that was returned: until when Redis may have it
-	asked map[string][]*Op                // acquires and tries, by name
-	homes map[string]int                  // runtime number, by runtime id
-	force map[string]map[string][]forcing // by name and grant
+	h        *History
+	ops      map[string][]*Op                // by name
+	known    map[string]time.Duration        // by grant that was returned: until when Redis may have it
+	asked    map[string][]*Op                // acquires and tries, by name
+	runtimes map[string]int                  // runtime number, by runtime id
+	force    map[string]map[string][]forcing // by name and grant
 }
 
-// forcing is a forced release, from its call until its victim must have learned of it.
+// forcing is a period: from the call of a forced release until the holder of the grant must have learned of it. findForced also uses the type for the
+// period in which operations concern a grant.
 type forcing struct{ from, told time.Duration }
 
 func factsOf(h *History) *facts {
 	f := &facts{
-		h: h, ops: map[string][]*Op{}, known: map[string]time.Duration{}, asked: map[string][]*Op{}, homes: map[string]int{},
+		h: h, ops: map[string][]*Op{}, known: map[string]time.Duration{}, asked: map[string][]*Op{}, runtimes: map[string]int{},
 		force: map[string]map[string][]forcing{},
 	}
 	for i, id := range h.Setting.Runtimes {
-		f.homes[id] = i
+		f.runtimes[id] = i
 	}
 	for i := range h.Ops {
 		op := &h.Ops[i]
@@ -56,17 +57,17 @@ func (f *facts) remember(op *Op) {
 	}
 }
 
-// home returns the number of a grant's runtime; -1: it is not one of ours.
-func (f *facts) home(grant string) int {
+// runtime returns the number of a grant's runtime, or -1 if it is not one of ours.
+func (f *facts) runtime(grant string) int {
 	id, _, _ := strings.Cut(grant, ":")
-	if runtime, ours := f.homes[id]; ours {
+	if runtime, ours := f.runtimes[id]; ours {
 		return runtime
 	}
 	return -1
 }
 
-// excused reports whether a refusal says nothing about the holder: other users of the same runtime were acquiring or releasing the lock, or the
-// refusal names no holder, or it names a grant that Redis may have although nobody holds it.
+// excused reports whether a refusal says nothing about the holder. There are three possible reasons: other users of the same runtime were acquiring
+// or releasing the lock; the refusal names no holder; or it names a grant that Redis may have although nobody holds it.
 func (f *facts) excused(k Kind, op *Op) bool {
 	if f.crowded(op) || k.Permits == 0 && op.Holder == "" {
 		return true
@@ -77,9 +78,9 @@ func (f *facts) excused(k Kind, op *Op) bool {
 	if stays, returned := f.known[op.Holder]; returned {
 		return op.Call <= stays
 	}
-	home := f.home(op.Holder)
+	runtime := f.runtime(op.Holder)
 	return slices.ContainsFunc(f.asked[op.Name], func(other *Op) bool {
-		return other.Runtime == home && other.Call <= op.Return && op.Call <= other.Return+f.haunting()
+		return other.Runtime == runtime && other.Call <= op.Return && op.Call <= other.Return+f.haunting()
 	})
 }
 
@@ -96,7 +97,7 @@ func (f *facts) crowded(op *Op) bool {
 }
 
 // anyDoubt reports whether Redis may count a permit as taken although nobody holds it. Redis takes such a permit back ten seconds after its
-// lease. An acquire in flight may also have taken a permit, by an earlier attempt whose reply was lost: its lease counts from the last attempt only.
+// lease. An acquire may also have taken its permit by an attempt whose reply was lost, before the attempt with which its lease begins.
 func (f *facts) anyDoubt(op *Op) bool {
 	return slices.ContainsFunc(f.ops[op.Name], func(other *Op) bool {
 		until := time.Duration(-1)

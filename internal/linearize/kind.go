@@ -9,10 +9,10 @@ import (
 // Kind is one kind of lock that the users acquire.
 type Kind struct {
 	Name     string
-	Modes    []string // the modes in which it can be acquired, such as read; nil: it has only one
+	Modes    []string // the modes in which it can be acquired, such as read, or nil if it has only one
 	Fenced   bool     // grants have tokens
 	Queued   bool     // Redis keeps the queue
-	Permits  int      // how many may hold it at once; 0: it has no permits, see Modes
+	Permits  int      // how many may hold it at once, or 0 if it has no permits but Modes
 	Unforced bool     // users do not release it by force
 	take     func(rt *holdfast.Runtime, name, mode string) taker
 }

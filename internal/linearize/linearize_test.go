@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	duration = flag.Duration("linearize.duration", 0, "how long users work on each kind; 0: 20 s, or 2 s in a short run and with the race detector")
-	rate     = flag.Float64("linearize.rate", 0, "the number of operations per second that a run must reach; 0: a fixed total")
-	file     = flag.String("linearize.file", "", "the history that TestRecheck checks; empty: a short one that the test makes itself")
+	duration = flag.Duration("linearize.duration", 0, "how long users work on each kind; 0 means 20 s, or 2 s in a short run and with the race detector")
+	rate     = flag.Float64("linearize.rate", 0, "the number of operations per second that a run must reach; 0 means a fixed total")
+	file     = flag.String("linearize.file", "", "the history that TestRecheck checks; by default, a short one that the test makes itself")
 	seed     = flag.Uint64("linearize.seed", uint64(time.Now().UnixNano()), "the seed of what users and nemesis do")
 )
 

@@ -10,7 +10,7 @@ import (
 
 // The changes of a queue that the observer sees. They are checked like operations, but no user requests them.
 const (
-	doEnter = "enter" // grants have joined the queue's end: one operation, as their order is known and no later one gets the lock meanwhile
+	doEnter = "enter" // grants have joined the end of the queue: one operation, because their order is known and none overtakes another
 	doLeave = "leave" // Grant has left the queue without being granted the lock
 )
 

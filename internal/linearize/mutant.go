@@ -91,7 +91,7 @@ func (c *changer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// change replaces the text of a script that is loaded, and the sum of one that is called. The arguments are the command's own.
+// change edits the arguments of a command in place: the text of a script that is loaded, or the sum of a script that is called.
 func (c *changer) change(args []any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

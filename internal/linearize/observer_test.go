@@ -26,7 +26,7 @@ func (r replying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// One look begins after the end of the context, even if the context ends during a look. That look may have missed what happened last.
+// One look begins after the end of the context, even if the context ends during another look, which may have missed what happened last.
 func TestObserver_LooksOnceMoreAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())

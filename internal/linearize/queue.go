@@ -11,7 +11,7 @@ import (
 // queue's order the first attempt that was executed counts.
 type sighting struct {
 	after  time.Duration // the grant got the lock after this instant
-	before time.Duration // the grant got the lock before this instant; 0: that was not seen
+	before time.Duration // the grant got the lock before this instant, or 0 if that was not seen
 }
 
 // around returns between which instants an acquire can have had its effect.
@@ -49,8 +49,8 @@ func (f *facts) sightings(name string) map[string]*sighting {
 	return all
 }
 
-// queueing returns what the observer has seen of a queue, as operations. A grant that vanishes from the queue was granted the lock, if an
-// acquire says so, or has left.
+// queueing returns what the observer has seen of a queue, as operations. A grant that vanishes from the queue has got the lock if an
+// acquire says so; otherwise it has left the queue.
 func (f *facts) queueing(name string, lost map[string]bool) (ops []Op) {
 	granted := map[string]bool{}
 	for _, op := range f.asked[name] {
@@ -103,8 +103,8 @@ func changes(before, after []string) (left, came []string) {
 }
 
 // lostPlaces returns the grants that may have lost their place unseen. Such a grant may have been removed from the queue between two looks,
-// because its runtime had given no sign of life for a lease. It may be back in the queue before the next look. Or it got the lock and lost
-// it, by a forced release or at the end of a short lease, before its waiter learned of it.
+// because its runtime had given no sign of life for a lease. It may be back in the queue before the next look. Or the grant got the lock,
+// and a forced release or the end of a short lease ended it before its waiter learned of the grant.
 func (f *facts) lostPlaces(name string) map[string]bool {
 	lost := map[string]bool{}
 	var before Look

@@ -31,12 +31,11 @@ type Plan struct {
 	Lease    time.Duration // of the watchdog: a run draws a lease between this and twice as much
 	Duration time.Duration
 	Least    int     // operations that a run needs, a tenth of them grants; to get them it lasts longer, by locktest.Patience at most
-	Mutant   *Mutant // nil: the scripts as they are
+	Mutant   *Mutant // nil if the scripts stay as they are
 	Restart  bool    // the server is killed now and then; it keeps what it has
 	Seed     uint64
 }
 
-// run is one run.
 type run struct {
 	recorder
 	kind      Kind

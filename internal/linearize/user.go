@@ -22,7 +22,7 @@ type user struct {
 // held is a lease in the hands of a user.
 type held struct {
 	lease *holdfast.Lease
-	owner holdfast.Owner // zero: one of its own
+	owner holdfast.Owner // if zero, each acquire has an owner of its own
 	op    Op             // what all operations on the lease have in common
 }
 
@@ -58,7 +58,7 @@ func (u *user) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// acquire acquires a lock in a way chosen at random; nil: it failed.
+// acquire acquires a lock in a way chosen at random. It returns nil if the lock was not acquired.
 func (u *user) acquire(name string, owner holdfast.Owner, outer *held) *held {
 	h := &held{op: Op{Do: doAcquire, Name: name, Runtime: u.runtime, User: u.number, Lease: u.nextLease(), Length: u.lease}}
 	var options []holdfast.AcquireOption
@@ -116,7 +116,7 @@ func (u *user) ask(ctx context.Context, from taker, h *held, options []holdfast.
 	return h
 }
 
-// until returns a lease's deadline as an instant of the run; 0: the lease has ended.
+// until returns a lease's deadline as an instant of the run, or 0 if the lease has ended.
 func (u *user) until(lease *holdfast.Lease) time.Duration {
 	at := lease.ExpiresAt()
 	if at.IsZero() {

@@ -29,8 +29,8 @@ type Place struct {
 	Redis  redis.UniversalClient // for looking at the server; no runtime uses it
 	Server *redistest.Server     // nil if others use it too
 
-	Cluster *redistest.Cluster // nil: a single server
-	Guarded *redistest.Guarded // nil: without Sentinel
+	Cluster *redistest.Cluster // nil on a single server
+	Guarded *redistest.Guarded // nil without Sentinel
 	PubSub  holdfast.PubSubMode
 }
 

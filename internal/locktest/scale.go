@@ -31,8 +31,8 @@ func Slack() time.Duration {
 	return 0
 }
 
-// Unhurried returns a lease that the watchdog can renew in time: as given in a full run, four times as long in a short one or with the race
-// detector, where a process may not run for half a second.
+// Unhurried returns a lease that the watchdog can renew in time. In a full run it returns the given lease. With -short or the race detector it
+// returns four times the lease, because in these runs the machine may suspend a process for half a second.
 func Unhurried(lease time.Duration) time.Duration {
 	if anywhere() {
 		return 4 * lease

@@ -56,7 +56,7 @@ func (p *Player) SetPolicy(options []string) {
 		case "linger":
 			policy.Linger = p.Duration(value)
 		case "counts":
-			policy.Counts = true
+			policy.Standalone = true
 		case "acks":
 			policy.AckReplicas, policy.AckTimeout = p.Number(value), time.Second
 		case "waiters":

@@ -2,6 +2,8 @@ package machinetest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
@@ -12,14 +14,14 @@ import (
 type Process struct {
 	World *World
 	Name  string
-	Step  func(message any)        // handles a message
-	Ready func() wait.ChannelReady // the confirmation of a subscription
+	Step  func(message any) // handles a message
+	Among func() int        // returns Among for a wait.ChannelReady; nil means 0
 
 	PausedTo   time.Duration // the process handles no messages before this time
-	Subscribed bool
+	Subscribed map[string]bool
 
-	alarms  int // counts alarm effects, so that an older timer is ignored
-	watches int // counts subscriptions, so that the start of an older one is ignored
+	alarms  int            // counts alarm effects, so that an older timer is ignored
+	watches map[string]int // by channel: counts subscriptions, so that the start of an older one is ignored
 }
 
 // Post sends a message to the process. A paused process gets it after the pause.
@@ -51,18 +53,43 @@ func (p *Process) SetAlarm(at time.Duration) {
 	}
 }
 
-// Watch subscribes or unsubscribes. Messages of an earlier subscription may still arrive.
-func (p *Process) Watch(on bool) {
-	p.watches++
-	number := p.watches
+// Watch subscribes to a channel or unsubscribes. Messages of an earlier subscription may still arrive.
+func (p *Process) Watch(channel string, on bool) {
+	if p.watches == nil {
+		p.watches, p.Subscribed = map[string]int{}, map[string]bool{}
+	}
+	p.watches[channel]++
+	number := p.watches[channel]
 	p.World.After(p.World.UpTo(time.Millisecond), func() {
-		if number != p.watches {
+		if number != p.watches[channel] {
 			return
 		}
-		if p.Subscribed = on; on {
-			p.Post(p.World.UpTo(time.Millisecond), p.Ready())
+		delete(p.Subscribed, channel)
+		if on {
+			p.Subscribed[channel] = true
+			ready := wait.ChannelReady{Channel: channel}
+			if p.Among != nil {
+				ready.Among = p.Among()
+			}
+			p.Post(p.World.UpTo(time.Millisecond), ready)
 		}
 	})
+}
+
+// Channels returns the channels that the process is subscribed to.
+func (p *Process) Channels() []string { return slices.Sorted(maps.Keys(p.Subscribed)) }
+
+// Disconnect breaks the pub/sub connection, and restores it after a while. Messages that are published in between are lost.
+func (p *Process) Disconnect(pause time.Duration) {
+	for _, channel := range p.Channels() {
+		delete(p.Subscribed, channel)
+		number := p.watches[channel]
+		p.World.After(pause, func() {
+			if number == p.watches[channel] {
+				p.Watch(channel, true)
+			}
+		})
+	}
 }
 
 // Suffer lets faults happen to the process: its connection breaks, it pauses, its runtime is closed.
@@ -87,17 +114,11 @@ func (p *Process) Suffer() {
 	}
 }
 
-// reconnect breaks the pub/sub connection, and restores it within 50 ms. Messages that are published in between are lost.
+// reconnect breaks the pub/sub connection now and then.
 func (p *Process) reconnect() {
 	w := p.World
-	if p.Subscribed {
-		p.Subscribed = false
-		number := p.watches
-		w.After(w.UpTo(50*time.Millisecond), func() {
-			if number == p.watches {
-				p.Watch(true)
-			}
-		})
+	if len(p.Subscribed) > 0 {
+		p.Disconnect(w.UpTo(50 * time.Millisecond))
 	}
 	if !w.Calm {
 		w.After(w.UpTo(500*time.Millisecond), p.reconnect)

@@ -60,7 +60,7 @@ func replay(t *testing.T, text string, start func(t *testing.T, title string) Tr
 	var out strings.Builder
 	var p Transcript
 	var messages []string
-	skipping := false // true: skip old effects, up to the next empty line
+	skipping := false // skip old effects, up to the next empty line
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		switch {

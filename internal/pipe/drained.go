@@ -14,7 +14,7 @@ import (
 // holds a mutex meanwhile. In a bubble of testing/synctest, time stands still while a goroutine waits for a mutex.
 type drained struct {
 	net.Conn
-	news chan struct{} // signals that a field below has changed
+	changed chan struct{} // signals that a field below has changed
 
 	mu       sync.Mutex
 	arrived  bytes.Buffer
@@ -23,7 +23,7 @@ type drained struct {
 }
 
 func drain(pipe net.Conn) *drained {
-	d := &drained{Conn: pipe, news: make(chan struct{}, 1)}
+	d := &drained{Conn: pipe, changed: make(chan struct{}, 1)}
 	go func() {
 		buffer := make([]byte, 4096)
 		for d.err == nil {
@@ -52,7 +52,7 @@ func (d *drained) change(how func()) {
 	how()
 	d.mu.Unlock()
 	select {
-	case d.news <- struct{}{}:
+	case d.changed <- struct{}{}:
 	default:
 	}
 }
@@ -72,7 +72,7 @@ func (d *drained) Read(into []byte) (int, error) {
 			late = time.After(time.Until(deadline))
 		}
 		select {
-		case <-d.news:
+		case <-d.changed:
 		case <-late:
 			return 0, os.ErrDeadlineExceeded
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// promptly limits how long after the end of an at-least its first waiter gets the lock.
+// promptly limits how long after the end of an at-least time its first waiter gets the lock.
 const promptly = 30 * time.Millisecond
 
 // inBubble runs a test for each kind of lock whose leases may have bounds, with two processes.
@@ -32,8 +32,8 @@ func inBubble(t *testing.T, test func(t *testing.T, server *holdfasttest.Server,
 	}
 }
 
-// A lock that is released before its at-least is over stays taken until then, for everybody. Waiters in any process get it promptly after that, and
-// not before. For the holder, the lease is over at the release, without an event.
+// A lock that is released before its at-least time is over stays taken until then, for everybody. Waiters in any process get it promptly after
+// that, and not before. For the holder, the lease is over at the release, without an event.
 func TestAtLeast_ReleasedLockStaysTaken(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bounded() {
@@ -96,7 +96,7 @@ func TestAtLeast_TryKnowsTheRest(t *testing.T) {
 	})
 }
 
-// Close does not wait for the end of an at-least, and leaves the lock taken until then. The death of the process does not free the lock
+// Close does not wait for the end of an at-least time, and leaves the lock taken until then. The death of the process does not free the lock
 // sooner either.
 func TestAtLeast_OutlivesItsProcess(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestAtLeast_OutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// A lost lease does not free the lock before the end of its at-least. A forced release does.
+// A lost lease does not free the lock before the end of its at-least time. A forced release does.
 func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		began := time.Now()
@@ -159,7 +159,7 @@ func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 	})
 }
 
-// If an owner re-enters with another at-least, the later of the two ends counts. Redis knows that end before the acquire returns.
+// If an owner re-enters with another at-least time, the later of the two ends counts. Redis knows that end before the acquire returns.
 func TestAtLeast_ReentryMovesTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		for _, c := range []struct {
@@ -199,7 +199,7 @@ func TestAtLeast_ReentryMovesTheEnd(t *testing.T) {
 	})
 }
 
-// A fixed lease may have an at-least, which Extend cannot shorten.
+// A fixed lease may have an at-least time, which Extend cannot shorten.
 func TestAtLeast_OfAFixedLease(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		for _, extend := range []bool{true, false} {
@@ -221,7 +221,7 @@ func TestAtLeast_OfAFixedLease(t *testing.T) {
 	})
 }
 
-// The at-least of a multi lock begins for all members when the last one is acquired. Members that are released because others are taken have
+// The at-least time of a multi lock begins for all members when the last one is acquired. Members that are released because others are taken have
 // none.
 func TestAtLeast_OfAMultiLock(t *testing.T) {
 	t.Parallel()
@@ -269,7 +269,7 @@ func TestAtLeast_OfAMultiLock(t *testing.T) {
 	}
 }
 
-// If a writer's owner also reads, the at-least still keeps everybody else out, readers too. After that the lock becomes a read lock.
+// If a writer's owner also reads, the at-least time still keeps everybody else out, readers too. After that the lock becomes a read lock.
 func TestAtLeast_OfAWriterWhoReads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ func bounded() (kinds []locktest.Kind) {
 	return kinds
 }
 
-// A lease with an at-most is renewed up to that time, never past it. Then it is lost, and the reason is "at most". The next waiter gets the lock at
-// once.
+// A lease acquired WithAtMost is renewed up to that time, never past it. Then it is lost, and the reason is "at most". The next waiter gets the
+// lock at once.
 func TestAtMost_LeaseIsLostThen(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bounded() {
@@ -79,7 +79,7 @@ func TestAtMost_LeaseIsLostThen(t *testing.T) {
 	}
 }
 
-// Before its end, a lease with an at-most is like any other: other losses are noticed in time and have their own reason, and it can be released.
+// Before its end, a lease acquired WithAtMost is like any other: other losses are noticed in time and have their own reason, and it can be released.
 func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 		}
 
 		held := acquire()
-		<-time.After(85 * time.Second) // by now the key's TTL ends with the at-most, but the watchdog still checks the key
+		<-time.After(85 * time.Second) // by now the key's TTL ends with the at-most time, but the watchdog still checks the key
 		synctest.Wait()
 		server.Lose("orders")
 		lost := time.Now()
@@ -124,7 +124,7 @@ func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 	})
 }
 
-// A re-entry does not prolong an at-most. The lease of a multi lock ends with the first of its members.
+// A re-entry does not prolong an at-most time. The lease of a multi lock ends with the first of its members.
 func TestAtMost_ReentriesAndMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

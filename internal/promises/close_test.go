@@ -148,7 +148,7 @@ func showCloseOfNoServer(t *testing.T, p *locktest.Place) {
 
 	t.Logf("closed in %v: %v", took, err)
 	assert.ErrorContains(t, err, "no answer")
-	assert.Less(t, took, lease+2*time.Second+5*locktest.Slack())
+	assert.Less(t, took, 5500*time.Millisecond+5*locktest.Slack()) // Close waits 5 s for calls in flight
 	for _, held := range leases {
 		assert.ErrorIs(t, held.Err(), holdfast.ErrClosed)
 		assert.NoError(t, held.Release(t.Context()), "a late release returns no error")
@@ -222,7 +222,7 @@ func showCloseInTheMiddle(t *testing.T, p *locktest.Place) {
 	}
 }
 
-// The client was closed first, so Close cannot release anything. It says so, instead of leaving the lock without a word.
+// If the client was closed first, Close cannot release anything, and returns an error that says so.
 func TestPromise_CloseAfterTheClient(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -48,7 +48,7 @@ func (c crowd) tickets(t *testing.T, dead int) {
 	require.NoError(t, c.Redis.ZAdd(t.Context(), c.key, members...).Err())
 }
 
-// row returns the row for whose call a process waits; 0: it waits for releases.
+// row returns the row for whose call a process waits, or 0 if it waits for releases.
 func (c crowd) row(t *testing.T, rt *holdfast.Runtime) int64 {
 	row := int64(c.Redis.ZScore(t.Context(), c.key, rt.ID()).Val()) / 16
 	if c.Subscribers(t, scripts.RowChannel(c.channel, row)) == 0 {

@@ -60,7 +60,7 @@ type minister struct {
 type term struct {
 	of         *minister
 	token      int64
-	begin, end int64 // Unix time in ns; 0: it has not ended
+	begin, end int64 // Unix time in ns, or 0 if it has not ended
 }
 
 // government is an election among processes, as an observer sees it.

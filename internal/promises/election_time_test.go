@@ -155,7 +155,7 @@ func TestElection_LostHashIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// A failover may lose the last term, and its token is then used once more. Watch sees the leader of the second term, too.
+// If a failover loses the last term, the next term may have the same token. Watch sees the leader of the next term, too.
 func TestElection_WatchSeesALeaderWithTheTokenOfTheLast(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
 		watching, stop := context.WithTimeout(t.Context(), 5*time.Minute)

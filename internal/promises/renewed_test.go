@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The lease of WithRenewedLease is the key's TTL, whatever Options.Lease is. It is renewed for as long as it is held, and its holder learns of a
-// loss within a third of it.
+// The lease of WithRenewedLease is the key's TTL, whatever Options.Lease is. The lease is renewed for as long as the lock is held, and the
+// holder learns of a loss within a third of the lease.
 func TestRenewedLease_LastsAndIsWatched(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {

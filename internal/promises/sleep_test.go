@@ -32,7 +32,7 @@ type sleeper struct {
 	*holdfast.Runtime
 	clock  sleepyClock
 	events locktest.Recorder
-	answer atomic.Pointer[heldAnswer] // the answer to hold back; nil: none
+	answer atomic.Pointer[heldAnswer] // the answer to hold back, or nil if there is none
 }
 
 func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *sleeper {
@@ -109,7 +109,7 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 
 	require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
 	next := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
-	if p.Kind.Queued { // a waiter that was already in the queue would be granted the lock before next
+	if p.Kind.Queued { // the waiter must queue behind next
 		wait()
 	}
 	woke := time.Now()
@@ -134,8 +134,8 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 	locktest.Release(t, after)
 }
 
-// A holder learns of the loss about a second after the resumption, however long its lease is. It does so even if no waiter makes the holder's actor
-// look at the clock.
+// A holder learns of the loss about a second after the resumption, however long its lease is, and even if no waiter makes the holder's actor look
+// at the clock.
 func TestSuspended_DoneFollowsWithinASecond(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{time.Second, 14 * time.Second, time.Minute} { // the first two are short beside Options.Lease

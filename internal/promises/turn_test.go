@@ -53,8 +53,8 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	})
 }
 
-// lockInTime waits for a lock, but not for long. A writer's release sends one message to all waiters. A Redisson thread that has tried, but
-// does not wait yet, misses it and would sleep until the lease ends. A fair lock's message is for one waiter, whose place is kept.
+// lockInTime waits for a lock, but, except for a fair lock, not for long: a Redisson thread that has tried and does not wait yet misses the
+// message of a writer's release, and would sleep until the lease ends.
 func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock) error {
 	if kind.Queued {
 		return lock.Lock(ctx, 0)

@@ -1,4 +1,5 @@
--- Take a fair lock for an owner, or add a hold if the owner already has it. If the lock is busy and the owner queues, join the queue.
+-- Take a fair lock for an owner, or add a hold if the owner already has it. If another owner holds the lock or is first in the queue, add this
+-- owner to the queue, but only if ARGV[5] is 1.
 --
 -- KEYS[1] lock
 -- KEYS[2] queue: list of owners

@@ -149,7 +149,6 @@ func (once) NoRetry() bool { return true }
 // owner is the hash field of a thread of this peer.
 func (p *Peer) owner(thread int64) string { return p.id + ":" + strconv.FormatInt(thread, 10) }
 
-// newUUID is a random UUID of version 4.
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails

@@ -104,7 +104,7 @@ func TestRLock_ThreadsOfOnePeerShareASubscription(t *testing.T) {
 	assert.Equal(t, int64(1), subscribers(t, client, name))
 
 	require.NoError(t, holder.Unlock(t.Context()))
-	// Each waiter that gets the lock keeps it, so it is freed by force for the next one.
+	// Each waiter that gets the lock keeps it, so the test frees the lock by force for the next waiter.
 	for range 3 {
 		require.Eventually(t, func() bool {
 			existed, err := holder.ForceUnlock(t.Context())

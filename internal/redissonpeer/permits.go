@@ -48,13 +48,13 @@ func (s *PermitSemaphore) evalInt(ctx context.Context, operation string, number 
 	return n, err
 }
 
-// TryAcquire takes n permits and returns their ids; nil if fewer than n are free. A lease of 0 never ends.
+// TryAcquire takes n permits and returns their ids, or nil if fewer than n are free. A lease of 0 never ends.
 func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, lease time.Duration) ([]string, error) {
 	ids, _, err := s.try(ctx, n, lease)
 	return ids, err
 }
 
-// try is TryAcquire and also returns the longest time to wait before the next try; negative: there is no limit.
+// try is TryAcquire, and also returns the longest time to wait before the next try. The time is negative if there is no limit.
 func (s *PermitSemaphore) try(ctx context.Context, n int, lease time.Duration) (ids []string, wait time.Duration, err error) {
 	for range n {
 		var id [16]byte

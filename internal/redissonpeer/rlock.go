@@ -20,8 +20,9 @@ type RLock struct {
 	thread int64
 	field  string // the hash field that shows that this thread holds the lock
 
-	// lease is the lease of the last acquire, in ms. A release that is not the last one sets the lock's TTL to this value again, and so does an acquire
-	// without a lease of its own. As in Redisson, the value belongs to the lock object, and the last release resets it to the watchdog's lease.
+	// lease is the lease of the last acquire, in ms. A release that is not the last one sets the lock's TTL to this value again, and so does an
+	// acquire without a lease of its own. As in Redisson, the value belongs to the lock object, and the last release resets it to the watchdog's
+	// lease.
 	lease atomic.Int64
 }
 
@@ -48,7 +49,7 @@ func (l *RLock) Lock(ctx context.Context, lease time.Duration) error {
 	return l.peer.lockBy(ctx, Channel(l.name), func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }
 
-// acquire makes one try. It returns nil if this thread now holds the lock, else the lock's remaining TTL; negative: the
+// acquire makes one try. It returns nil if this thread now holds the lock, else the lock's remaining TTL, which is negative if the
 // lock has none.
 func (l *RLock) acquire(ctx context.Context, lease time.Duration) (*time.Duration, error) {
 	lease, watched := l.terms(lease)

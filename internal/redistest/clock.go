@@ -21,8 +21,8 @@ type Clock struct {
 	file *os.File
 }
 
-// StartWithClock is Start for a server whose wall clock the test sets. It needs Linux and a C compiler. Elsewhere the test is skipped. On Linux
-// without a compiler it fails, so that .ci/run, which is for Linux, never omits the test.
+// StartWithClock is Start for a server whose wall clock the test sets. It needs Linux and a C compiler. On other systems the test is skipped. On
+// Linux without a compiler the test fails, so that .ci/run, which is for Linux, never omits it.
 func StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) {
 	tb.Helper()
 	if runtime.GOOS != "linux" {

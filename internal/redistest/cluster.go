@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// slots is how many hash slots a cluster has.
 const slots = 16384
 
 // clusterWait is how long a cluster may take to agree on something.
@@ -203,7 +202,7 @@ func (c *Cluster) Owner(key string) *Server {
 
 // Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does. If while is not nil, Move calls it
 // once, after it has moved the first key (never, if the slot is empty). Move returns when the source knows of the target's claim to the slot.
-// If the slot were moved back before that, the late claim would win, and keys in its way would be deleted.
+// If the slot were moved back before that, the late claim would win, and the source would delete the slot's keys.
 func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	c.tb.Helper()
 	ctx := context.Background()

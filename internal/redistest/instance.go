@@ -99,9 +99,9 @@ func (in *instance) launch() error {
 		return err
 	}
 	defer log.Close()
-	// With diskless replication, a master withholds writes from a new replica until the replica's first
-	// sign of life, up to a second: a failover would forget them. The snapshot on disk is deleted when
-	// the replica has it, so a restarted server is empty.
+	// A new replica gets a snapshot from disk. The snapshot is then deleted, so a restarted server is empty. With
+	// diskless replication, a master withholds writes from a new replica until the replica's first sign of life, for up
+	// to a second. A failover would lose these writes.
 	args := []string{
 		in.configFile(), "--port", strconv.Itoa(in.port), "--bind", host, "--unixsocket", in.socket(),
 		"--save", "", "--appendonly", "no", "--daemonize", "no",

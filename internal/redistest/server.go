@@ -1,8 +1,8 @@
 // Package redistest gives tests real redis-server processes on loopback ports: one for a single test
 // (Start), or one that all tests of a package share (Shared, ended by Main).
 //
-// A server keeps nothing on disk, and is killed when its test ends. On Linux it dies with the test process,
-// even if that is killed by SIGKILL. A missing redis-server fails the test; it is never skipped.
+// A server keeps nothing on disk, and is killed when its test ends. On Linux it dies with the test process, even if
+// the test process is killed by SIGKILL. A missing redis-server fails the test; it is never skipped.
 package redistest
 
 import (
@@ -20,7 +20,7 @@ type Server struct {
 	shared bool // other tests use it too: it may not be stopped or killed
 	looker *redis.Client
 
-	trusting *tls.Config // nil: the server does not use TLS
+	trusting *tls.Config // nil if the server does not use TLS
 }
 
 // Start runs a redis-server for this test alone and returns when it answers. It listens on an unused port of

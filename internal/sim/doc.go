@@ -29,14 +29,14 @@
 //	A5  no unwanted grant is left, during the run or after it                         oracle.orphans, world.remnants, tally, end
 //	A6  nobody keeps waiting for a free lock                                          oracle.served, demanded, world.takeOnce, sweep
 //	A8  a fair lock is granted in the order of its queue; turns keep their bounds     world.inOrder, oracle.inTurn
-//	A9  a runtime that shuts down grants no new lease, and ends none early            shutdown.go
-//	A10 nobody acquires a lock before the at-least of its last holder is over         oracle.leasts
+//	A9  a runtime that ends grants no new lease, ends none early, and is soon over    shutdown.go
+//	A10 nobody acquires a lock before the at-least time of its last holder is over    oracle.leasts
 //
-// When the server has lost data, or its clock was set forward, two leases may both be valid until the first holder learns of the loss. If its
-// process is healthy, that takes little more than a third of the lease (world.toldWithin). Such overlaps are only counted. A7 is asserted by
+// When the server has lost data, or its clock was set forward, two leases may both be valid until the first holder learns of the loss. In a
+// healthy process that takes little more than a third of the lease (world.toldWithin). Such overlaps are only counted. A7 is asserted by
 // internal/linearize.
 //
-// Why it is deterministic: the scheduler has a choice only when two goroutines are ready at the same instant of the bubble's time. So
+// Runs are deterministic. The scheduler has a choice only when two goroutines are ready at the same instant of the bubble's time. So
 // every message, timer and pause of a user gets an instant of its own, which follows from a hash of the seed, the actor and the time. The
 // runtimes also draw their random values from the seed (actors.Seams).
 //

@@ -10,7 +10,7 @@ import (
 
 // lane is one direction of a wire: parcels in order, each with its arrival time. It has one reader.
 type lane struct {
-	news chan struct{}
+	changed chan struct{}
 
 	mu      sync.Mutex
 	parcels []parcel
@@ -25,8 +25,8 @@ type parcel struct {
 	what []byte
 }
 
-// mark matches the mark of a pipeline, which is last in its message, or alone. A checksum must leave marks out: they are numbered, and
-// the order of two pipelines that two goroutines build at one instant is unknown.
+// mark matches the mark of a pipeline, which ends its message or is a message of its own. Checksums leave marks out, because a mark contains the
+// number of its pipeline, and the order of two pipelines that are built at one instant is unknown.
 var mark = regexp.MustCompile(`(^|ping\r\n)\$\d\r\n\d+\r\n$`)
 
 // content returns a checksum of a message.
@@ -39,11 +39,11 @@ func content(what []byte) uint64 {
 	return sum.Sum64()
 }
 
-func newLane() *lane { return &lane{news: make(chan struct{}, 1)} }
+func newLane() *lane { return &lane{changed: make(chan struct{}, 1)} }
 
 func (l *lane) poke() {
 	select {
-	case l.news <- struct{}{}:
+	case l.changed <- struct{}{}:
 	default:
 	}
 }
@@ -127,13 +127,13 @@ func (l *lane) wait(due, deadline time.Time) bool {
 		until = deadline
 	}
 	if until.IsZero() {
-		<-l.news
+		<-l.changed
 		return true
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case <-l.news:
+	case <-l.changed:
 		return true
 	case <-timer.C:
 		return until != deadline

@@ -31,8 +31,8 @@ func newListening(d dice) listening {
 	return []listening{crowd, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
 }
 
-// crowdMax is aloneMax in worlds with a crowd, whose processes do not exist. Nobody calls the row of a process that waits behind them, so it tries again
-// after up to five seconds and a quarter of that. It may also have lost its ticket, and then wait for slots that nobody uses.
+// crowdMax replaces aloneMax in worlds with a crowd. The processes of the crowd do not exist, so nobody calls the row of a real process behind
+// them: it tries again only after up to 6.25 s. If it has lost its ticket, it also waits for slots that nobody uses.
 const crowdMax = 8 * time.Second
 
 // aloneMax is the longest time for which a lock may stay free while users wait for it. It applies to worlds with a mere listener, after the

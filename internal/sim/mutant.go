@@ -11,8 +11,8 @@ import (
 type Mutant struct {
 	Name   string
 	Breaks string // what it breaks, in words
-	kinds  []kind // kinds of the worlds that can notice it; nil: all
-	fault  string // the fault it needs to be noticed; "": none in particular
+	kinds  []kind // kinds of the worlds that can notice it, or nil if all can
+	fault  string // the fault that it needs to be noticed, or "" if it needs none in particular
 
 	scripts []edit                            // applied to the scripts before the server gets them
 	runtime []edit                            // applied to the runtime's source, see Overlay

@@ -1,6 +1,6 @@
 package sim
 
-// exclusive lists the kinds with one holder that use the scripts of a plain lock, as far as the mutants change them.
+// exclusive lists the kinds that share with the plain lock what the mutants change.
 var exclusive = []kind{plainLock, fencedLock, spinLock}
 
 // lingers lists the kinds whose locks may linger.
@@ -20,7 +20,7 @@ var ScriptMutants = []Mutant{
 	script("renewal without effect", "a lease expires that its holder believes renewed", exclusive,
 		"if held == 1 then\n    redis.call('pexpire', lock, lease)", "if held == 1 then\n    local nothing"),
 	script("token repeated", "two holders get the same fencing token", []kind{fencedLock},
-		"local last = math.max(least, t[1] * 1000000 + t[2], floor)", "local last = 1000000; least = 1"),
+		"local last = math.max(least, t[1] * 1000000 + t[2], min_token)", "local last = 1000000; least = 1"),
 	script("held lock given away", "one acquire in 16 overwrites the holder", exclusive,
 		"if ttl ~= -2 then\n  local holder",
 		"if ttl >= 0 and ttl % 16 == 0 then\n  redis.call('del', lock)\n  ttl = -2\nend\nif ttl ~= -2 then\n  local holder"),
@@ -31,7 +31,7 @@ var ScriptMutants = []Mutant{
 		"if server_time > tonumber(not_after) then", "if false then")),
 	script("release without a message", "a release notifies no waiter", []kind{plainLock, fencedLock},
 		"== 0 then return nil end\nreturn redis.call(publish, channel, '0')", "== 0 then return nil end\nreturn 0"),
-	script("at-least cut short", "a release frees a lock whose at-least is not over", []kind{plainLock, fencedLock},
+	script("at-least cut short", "a release frees a lock whose at-least time is not over", []kind{plainLock, fencedLock},
 		"begin_lease(lock, keep)\nreturn", "redis.call('del', lock)\nreturn"),
 	script("fair lock without its queue", "an acquire at the right moment overtakes the queue", []kind{fairLock},
 		"if ttl == -2 and (not head or head == grant) then", "if ttl == -2 then"),

@@ -31,7 +31,7 @@ const worldsMax = 500 // how many worlds may run without noticing a mutant
 // found says which world noticed a mutant, and how.
 type found struct {
 	mutant *sim.Mutant
-	world  int // from 1; 0: not noticed
+	world  int // from 1, or 0 if no world has noticed it
 	by     string
 }
 
@@ -44,7 +44,7 @@ func TestMutants_Scripts(t *testing.T) {
 // Every broken runtime is noticed. The mutants change the runtime's source, so the test builds a copy.
 //
 // Without -sim.mutants, the test first tries the world that the table in SAFETY.md names for the mutant, and other worlds only if that one does
-// not notice it: worlds are the same in every run, but a change of the runtime changes them. make mutants searches from the first world.
+// not notice it. Worlds are the same in every run, but a change of the runtime changes them. make mutants searches from the first world.
 func TestMutants_Runtime(t *testing.T) {
 	if *broken {
 		for _, f := range lookFor(t, sim.RuntimeMutants) {

@@ -88,11 +88,11 @@ var faults = []fault{
 	}},
 	{"close", func(w *world, r *rand.Rand, p *process) {
 		if r.IntN(2) == 0 && w.spare() {
-			w.troubles(nil, time.Now().Add(soon))
 			own := p.dice.of('e').stream() // dice for shutdowns alone, so that worlds without a shutdown stay as they are
 			if within := between(own, 0, 4*w.plan.lease); p.draining().IsZero() && own.IntN(2) == 0 {
 				w.say("shut down %s within %v", p.name, within)
 				w.disturbed["shutdown"]++
+				w.troubles(nil, time.Now().Add(soon))
 				w.shutDown(p, within)
 				return
 			}
@@ -150,7 +150,7 @@ var errorTexts = []string{
 }
 
 // isAnswer reports whether the server may answer a command with an error. A server without memory still runs scripts that free memory
-// before they need any, and says that it does not know a script.
+// before they need any, and answers NOSCRIPT to unknown scripts.
 func (w *world) isAnswer(text, command string, args []string) bool {
 	switch command {
 	case "EVALSHA":

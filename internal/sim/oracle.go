@@ -38,14 +38,14 @@ type hold struct {
 	who    string
 	place  *place
 	lease  lease
-	member int            // of a member's lease of a multi lock: the member's number, from 1; 0: not a member's lease
+	member int            // number of the multi lock's member that has this lease, from 1; 0 for other leases
 	parts  []*hold        // the members' leases of a multi lock
-	owner  holdfast.Owner // zero: the lease has an owner of its own
+	owner  holdfast.Owner // zero if the lease has an owner of its own
 	reads  bool
 	fixed  bool
 	own    bool          // no other holder uses its grant
-	ends   bool          // the lease is renewed, but has an at-most at which it ends
-	least  time.Duration // the at-least: how long nobody else may have the lock; 0: it has none
+	ends   bool          // the lease is renewed, but ends at its at-most time
+	least  time.Duration // the at-least time: how long nobody else may have the lock, or 0 if it has none
 	seen   time.Time     // when it was granted, as its holder saw it
 	late   bool          // the holder may have learned of the grant after it was made
 	called time.Time     // when it was requested
@@ -80,7 +80,7 @@ func (h *hold) id() string {
 // forgetting is a loss of data on the server at some instant between begin and end.
 type forgetting struct {
 	what       string
-	place      *place // nil: all
+	place      *place // nil for all
 	begin, end time.Time
 }
 
@@ -155,13 +155,13 @@ func excludes(a, b *hold) bool {
 
 func same(a, b holdfast.Owner) bool { return a == b && a != (holdfast.Owner{}) }
 
-// kept says until when an at-least keeps a lock from everybody else, even when its holder has released it.
+// kept says until when an at-least time keeps a lock from everybody else, even when its holder has released it.
 type kept struct {
 	by    *hold
 	until time.Time
 }
 
-// isKept reports whether an at-least explains why the server still has a grant. The server counts the rest of an at-least from the
+// isKept reports whether an at-least time explains why the server still has a grant. The server counts the rest of an at-least time from the
 // execution of the release. So the grant may stay longer, by the time that a call may take.
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
@@ -171,13 +171,13 @@ func (o *oracle) isKept(at *place, id string) bool {
 	})
 }
 
-// keep notes an at-least. It subtracts a little, because clocks differ, and because an event is noted a little late.
+// keep notes an at-least time. It subtracts a little, because clocks differ, and because an event is noted a little late.
 func (o *oracle) keep(h *hold, until time.Time) {
 	over := func(k kept) bool { return time.Since(k.by.seen) > k.by.least+o.w.plan.lease/3 }
 	o.kept[h.place] = append(slices.DeleteFunc(o.kept[h.place], over), kept{h, until.Add(-h.least/50 - 3*time.Millisecond)})
 }
 
-// mayKeep notes that a re-entry that failed may still have moved the end of an at-least.
+// mayKeep notes that a re-entry that failed may still have moved the end of an at-least time.
 func (o *oracle) mayKeep(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,7 +185,7 @@ func (o *oracle) mayKeep(h *hold) {
 	o.keep(h, time.Time{})
 }
 
-// mayStay notes that an acquire of a multi lock that failed may have begun the at-least of some members.
+// mayStay notes that an acquire of a multi lock that failed may have begun the at-least time of some members.
 func (o *oracle) mayStay(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -194,11 +194,12 @@ func (o *oracle) mayStay(h *hold) {
 	}
 }
 
-// leasts checks that no at-least of an earlier holder still keeps others out (A10).
+// leasts checks that h does not get the lock within the at-least time of another holder (A10), unless the server has lost data since the first
+// request of either.
 func (o *oracle) leasts(h *hold) {
 	for _, k := range o.kept[h.place] {
 		forgotten := slices.ContainsFunc(o.forgets, func(f forgetting) bool {
-			return (f.place == nil || f.place == h.place) && !f.end.Before(k.by.first)
+			return (f.place == nil || f.place == h.place) && (!f.end.Before(k.by.first) || !f.end.Before(h.first))
 		})
 		if time.Now().Before(k.until) && k.by.id() != h.id() && !same(k.by.owner, h.owner) && !forgotten {
 			o.violation("A10: %s has %s, but %s has kept it for %v more (%s, %s)",
@@ -226,8 +227,8 @@ func (o *oracle) granted(h *hold) {
 	}
 	for i, member := range h.place.members {
 		part := *h
-		part.place, part.member, part.late = member, i+1, true // while it waits for the next member, it already has this one
-		part.own = part.own && part.ends                       // the at-least of a multi lock begins when it has all members
+		part.place, part.member, part.late = member, i+1, true // a multi lock has this member while it waits for the next one
+		part.own = part.own && part.ends                       // the at-least time of a multi lock begins when it has all members
 		h.parts = append(h.parts, &part)
 		o.holder(&part)
 	}
@@ -266,7 +267,7 @@ type turn struct {
 	began time.Time // when its first holder was seen
 	late  bool      // the turn may have begun before its first holder was seen
 	count int
-	freed time.Time // when its last holder released it: the grant may linger from this time on; zero: no holder has released it
+	freed time.Time // when its last holder released it, so that the grant may linger from then on; zero if no holder has released it
 }
 
 // inTurn checks the bounds of hand-offs inside a process (A8).

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // place is one name in Redis, and what users acquire under it.
@@ -76,7 +77,7 @@ func (p *place) lock(rt *holdfast.Runtime, reads bool) *holdfast.Lock {
 	return rt.Lock(p.name)
 }
 
-// bounds reports whether a lease may have an at-least and an at-most.
+// bounds reports whether a lease may have an at-least time and an at-most time.
 func (p *place) bounds(reads bool) bool {
 	return p.leased() && p.kind != permits && p.kind != spinLock && !reads
 }
@@ -84,11 +85,12 @@ func (p *place) bounds(reads bool) bool {
 // leased reports whether the place grants leases.
 func (p *place) leased() bool { return p.kind != semaphore && p.kind != latch }
 
-// known reports whether the server has a grant or a permit.
+// known reports whether the server has a grant or a permit. When a reader's lease expires, its field stays as long as the lock has other readers.
 func (p *place) known(id string) bool {
 	p.w.setServerClock()
 	if p.kind != permits {
-		return p.w.server.HGet(p.name, id) != ""
+		expired := p.kind == readWrite && !strings.HasSuffix(id, ":write") && !p.w.server.Exists(scripts.ReadTimeoutKey(p.name, id, 1))
+		return p.w.server.HGet(p.name, id) != "" && !expired
 	}
 	member, err := hex.DecodeString(id)
 	if err != nil {
@@ -98,12 +100,12 @@ func (p *place) known(id string) bool {
 	return err == nil && int64(score) > p.w.serverNow().UnixMilli()
 }
 
-// fields returns the grants of a lock.
-func (p *place) fields() []string {
+// grants returns the grants of a lock that the server has.
+func (p *place) grants() []string {
 	p.w.setServerClock() // otherwise an expired key stays until the next command
 
 	fields, _ := p.w.server.HKeys(p.name) // an error means that there are none
-	return slices.DeleteFunc(fields, func(field string) bool { return field == "mode" })
+	return slices.DeleteFunc(fields, func(field string) bool { return field == "mode" || !p.known(field) })
 }
 
 // message returns the kind of the lock in actor messages.
@@ -126,7 +128,7 @@ func (p *place) message(reads bool) protocol.Kind {
 
 // holderOf returns a grant of a runtime that the server has.
 func (p *place) holderOf(runtime string) string {
-	for _, id := range p.fields() {
+	for _, id := range p.grants() {
 		if strings.HasPrefix(id, runtime+":") {
 			return id
 		}

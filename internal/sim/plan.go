@@ -88,7 +88,6 @@ func (p *plan) newLinger(d dice) time.Duration {
 	return []time.Duration{0, 0, p.lease / 4, p.lease / 20}[mix(uint64(d))%4]
 }
 
-// bounds returns the bounds of a turn.
 func (p *plan) bounds() holdfast.Handoff {
 	if p.handoff == (holdfast.Handoff{}) {
 		return holdfast.Handoff{Max: 10_000, For: min(10*time.Millisecond, p.lease/3)} // the defaults

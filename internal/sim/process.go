@@ -42,7 +42,7 @@ type process struct {
 	losses  losses
 	ledger  ledger
 	dead    bool
-	drains  time.Time // when Shutdown was called; zero: not called
+	drains  time.Time // when Shutdown was called, or zero if it was not
 	closed  bool
 	gone    bool            // Close or Shutdown has succeeded
 	left    error           // why Close or Shutdown failed: Redis was silent for too long; every later Close returns it again
@@ -81,7 +81,6 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 	return p, err
 }
 
-// userKey is the context key of the user.
 type userKey struct{}
 
 // between waits until an instant at which only this user acts.

@@ -9,7 +9,7 @@ import (
 
 // shadow is what the executed commands reveal about a place, at the instant of each command.
 type shadow struct {
-	freed    time.Time // when a release made the place free; zero: it is not free, or nobody was notified
+	freed    time.Time // when a release made the place free, or zero if it is not free or nobody was notified
 	reserved time.Time // a waiter reserves the semaphore until this time
 	holder   string    // the grant that acquired it last
 	queue    []string  // of a fair lock
@@ -78,14 +78,15 @@ func (s *shadow) line(command string, args []string) {
 
 // inOrder checks that a fair lock went to the head of its queue, or that the queue was empty (A8).
 func (w *world) inOrder(p *place, id string) {
-	// An id with ":-" has no holder: the lock is kept for the rest of an at-least.
+	// An id with ":-" has no holder: the lock is kept for the rest of an at-least time.
 	if s := &p.shadow; s.popped != id && len(s.queue) > 0 && !strings.Contains(id, ":-") {
 		w.later = append(w.later, "A8: "+id+" has taken "+p.name+" before "+strings.Join(s.queue, ", "))
 	}
 	p.shadow.popped = ""
 }
 
-// count keeps the number of permits that are left; enough is the number that satisfies every waiter.
+// count tracks s.left, the number of free permits. It sets s.freed when a release raises the number to enough, and clears it when the number falls
+// below. With enough free permits, any single waiter can acquire what it wants.
 func (s *shadow) count(command string, args []string, enough int) {
 	number := 0
 	if len(args) > 1 {
@@ -116,7 +117,7 @@ func (w *world) tellLater() {
 	}
 }
 
-// free returns the time at which a place became free; zero: it is not free, or nobody was notified.
+// free returns the time at which a place became free, or zero if it is not free or nobody was notified.
 func (w *world) free(p *place) time.Time {
 	w.tellLater()
 	w.mu.Lock()

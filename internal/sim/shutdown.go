@@ -7,7 +7,28 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 )
+
+// close ends a process by Close, which is soon over when all is well (A9).
+func (w *world) close(p *process) {
+	calm := w.untroubled(nil, time.Now().Add(-2*rpc.Window(w.plan.lease))) // no call with an unknown outcome is in flight
+	w.troubles(nil, time.Now().Add(soon))
+	known := w.troubleCount()
+	p.set(func() { p.closed = true })
+	w.closings.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*w.plan.lease)
+		defer cancel()
+		began := time.Now()
+		err := p.rt.Close(ctx)
+		if took := time.Since(began); took > soon && calm && w.troubleCount() == known {
+			w.oracle.wrong("A9: Close of %s took %v", p.name, took)
+		}
+		w.history.add(p.name, "closed: %s", class(err))
+		p.set(func() { p.gone, p.left = err == nil, err })
+		w.remnants()
+	})
+}
 
 // shutDown ends a process by Shutdown, which gives its holders the time `within` to release.
 func (w *world) shutDown(p *process, within time.Duration) {
@@ -27,7 +48,7 @@ func (w *world) shutDown(p *process, within time.Duration) {
 	})
 }
 
-// draining returns the time at which a process began to shut down; zero: it has not.
+// draining returns the time at which a process began to shut down, or zero if it has not.
 func (p *process) draining() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,7 @@ var (
 	seed  = flag.Uint64("sim.seed", 0, "run the world of this seed alone, and print its history with -v")
 	first = flag.Uint64("sim.first", 1, "the first of the seeds")
 	wires = flag.Bool("sim.wires", false, "show every message in histories")
-	count = flag.Int("sim.count", 0, "how many seeds; 0: as many as fit the kind of run")
+	count = flag.Int("sim.count", 0, "how many seeds to run; 0 means as many as fit the kind of run")
 )
 
 // TestMain uses one processor, which leaves fewer orders for goroutines that are ready at the same instant.

@@ -4,13 +4,14 @@ import "slices"
 
 // Permits and counts have no owner, so the oracle checks only their numbers (A3 for semaphores and latches).
 
-// gaveBack notes the end of a lease. err is what its holder got from Release.
+// gaveBack notes the end of a lease. err is what its holder got from Release. From now on, the at-least time counts from the return of the acquire,
+// unless the holder may have learned of the grant late, because of a fault.
 func (o *oracle) gaveBack(h *hold, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, part := range append(slices.Clone(h.parts), h) {
 		part.ended = true
-		if err == nil && !part.late && part.least > 0 {
+		if err == nil && !part.late && part.least > 0 && o.w.untroubled(part.p, part.called) {
 			o.keep(part, part.seen.Add(part.least))
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 // trouble is a time in which nothing is asserted about a process, or about all of them: a fault and the recovery from it.
 type trouble struct {
-	p     *process // nil: all
+	p     *process // nil for all
 	until time.Time
 }
 
@@ -54,6 +54,13 @@ func (w *world) untroubled(p *process, since time.Time) bool {
 	return !slices.ContainsFunc(w.trouble, func(t trouble) bool {
 		return (t.p == nil || p == nil || t.p == p) && t.until.After(since)
 	})
+}
+
+// troubleCount returns the number of troubles so far, past ones included.
+func (w *world) troubleCount() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.trouble)
 }
 
 // calmSince returns the end of the last trouble that lasts beyond an instant, or the instant itself if there is none.

@@ -14,7 +14,7 @@ type wait struct {
 // patienceOf bounds how long anybody waits for a free lock whose release was announced (A6). Two pauses come first: a process that has
 // just had its turn pauses for up to 125 ms, and a spin lock's waiter for up to 128 ms.
 //
-// A mere listener does not add to these pauses: after the first second no process leaves a free lock alone because of it.
+// A mere listener lengthens no pause after the first second.
 func (o *oracle) patienceOf(k kind) time.Duration {
 	patience := 250 * time.Millisecond
 	switch {
@@ -50,21 +50,28 @@ func (o *oracle) waits(p *process, who string, at *place, vague bool) (over func
 
 // served checks that a waiter has not waited too long for a place that is free (A6).
 func (o *oracle) served(w *wait) {
-	free := o.w.free(w.place)
-	if free.IsZero() || w.vague || w.p.ending() {
-		return
-	}
-	free = o.w.calmSince(o.known(w.p, w.place, free))
-	if w.since.After(free) {
-		free = w.since
-	}
-	if waited := time.Since(free); waited > o.patienceOf(w.place.kind) {
-		o.wrong("A6: %s has waited %v for %s, which is free", w.who, waited, w.place.name)
+	if free := o.w.free(w.place); !free.IsZero() {
+		o.inTime(w, free, "which is free")
 	}
 }
 
-// known returns the time from which a process can know that a place is free. A holder whose grant the server has forgotten notices this at its next
-// renewal, or, without renewals, at the end of its lease. Until then, the other users of its process wait for that holder.
+// inTime checks that a waiter has not waited too long since a place became available to it (A6).
+func (o *oracle) inTime(w *wait, since time.Time, why string) {
+	if w.vague || w.p.ending() {
+		return
+	}
+	since = o.w.calmSince(o.known(w.p, w.place, since))
+	if w.since.After(since) {
+		since = w.since
+	}
+	if waited := time.Since(since); waited > o.patienceOf(w.place.kind) {
+		o.wrong("A6: %s has waited %v for %s, %s", w.who, waited, w.place.name, why)
+	}
+}
+
+// known returns the time from which a process can know that a place is free or only lingers. A holder whose grant the server has forgotten
+// notices this at its next renewal, or, without renewals, at the end of its lease. Until then, the other users of its process wait for that
+// holder.
 func (o *oracle) known(p *process, at *place, free time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,14 +93,14 @@ type orphan struct {
 }
 
 // orphans looks for grants that nobody holds, waits for or is releasing (A5).
-func (o *oracle) orphans() {
+func (o *oracle) orphans(waiting []*wait) {
 	now := time.Now()
 	seen := map[orphan]time.Time{}
 	for _, at := range o.w.places {
 		if at.kind == multiLock || at.kind == permits || !at.leased() {
 			continue
 		}
-		for _, id := range at.fields() {
+		for _, id := range at.grants() {
 			p := o.w.processOf(id)
 			if p == nil || p.over() || o.accounted(p, at, id) || o.isKept(at, id) {
 				continue
@@ -104,7 +111,7 @@ func (o *oracle) orphans() {
 				since = now
 			}
 			seen[it] = since
-			o.demanded(at, id, since)
+			o.demanded(waiting, at, id, since)
 			if bound := o.w.plan.lease/3 + soon; now.Sub(since) > bound && o.w.untroubled(p, now.Add(-bound)) {
 				o.wrong("A5: nobody has wanted the grant %s of %s for %v", id, at.name, now.Sub(since))
 				seen[it] = now
@@ -115,22 +122,13 @@ func (o *oracle) orphans() {
 }
 
 // demanded checks that nobody waits for long while a lock only lingers (A6).
-func (o *oracle) demanded(at *place, id string, since time.Time) {
+func (o *oracle) demanded(waiting []*wait, at *place, id string, since time.Time) {
 	if o.w.plan.linger == 0 {
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, w := range o.waiting {
-		if w.place != at || w.vague || w.p.ending() {
-			continue
-		}
-		begin := since
-		if w.since.After(begin) {
-			begin = w.since
-		}
-		if waited := time.Since(o.w.calmSince(begin)); waited > o.patienceOf(at.kind) {
-			o.violation("A6: %s has waited %v for %s, which only lingers (%s)", w.who, waited, at.name, id)
+	for _, w := range waiting {
+		if w.place == at {
+			o.inTime(w, since, "which only lingers: "+id)
 		}
 	}
 }
@@ -181,7 +179,7 @@ func (o *oracle) observe() {
 	for _, w := range waiting {
 		o.served(w)
 	}
-	o.orphans()
+	o.orphans(waiting)
 	for _, p := range o.w.processes {
 		o.compareHeld(p)
 	}

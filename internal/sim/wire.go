@@ -133,8 +133,8 @@ func (w *wire) heldUntil(direction uint64) time.Time {
 	return w.held[direction]
 }
 
-// drawn returns the wire's own dice. They depend on the first request: the order of two wires that are dialed at one instant is
-// unknown, but their first requests differ.
+// drawn returns the wire's own dice. The dice depend on the wire's first request, because two wires that are dialed at one
+// instant differ in nothing else that is known.
 func (w *wire) drawn() (dice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // kind is something that one process acquires and another then waits for.
 type kind struct {
 	name  string
-	setUp func(ctx context.Context, rt *holdfast.Runtime, name string) error // nil: not needed
+	setUp func(ctx context.Context, rt *holdfast.Runtime, name string) error // nil if not needed
 	hold  taking                                                             // by the first process
 	rival taking                                                             // by the second process, which has to wait
 	polls bool                                                               // waiters poll, and no message wakes them

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-var wanted = flag.String("smoke.server", "", `how the server's name and version must begin, for example "Redis 6.2.14" or "Valkey 8."; empty: any server`)
+var wanted = flag.String("smoke.server", "", `how the server's name and version must begin, for example "Redis 6.2.14" or "Valkey 8."; by default, any server will do`)
 
 func TestMain(m *testing.M) { locktest.Main(m) }
 
@@ -76,7 +76,7 @@ func (k kind) show(t *testing.T, client func(t *testing.T) redis.UniversalClient
 	if k.setUp != nil {
 		require.NoError(t, k.setUp(ctx, first, name))
 	}
-	had, err := k.hold(ctx, first, name, true)
+	had, err := k.hold(ctx, first, name, false) // a try of a red lock might fail on a busy machine
 	require.NoError(t, err, "acquires")
 	_, err = k.rival(ctx, second, name, true)
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "excludes")

@@ -149,9 +149,11 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	group.Wait()
 }
 
-// check returns violations among the recorded holds, and how many it excuses. It forgets the holds. Planned failovers excuse nothing: a master
-// counts as dead only after a silence that is longer than all leases. So grants that the new master does not know have ended before it grants.
-// Only a failover that the test did not make, because the machine is busy, may happen while the old master still grants.
+// check returns the violations among the recorded holds, or how many there were if all are excused. Then it forgets the holds.
+//
+// Failovers that the test makes excuse nothing. A master counts as dead only after a silence that is longer than all leases, so grants that the new
+// master does not know have ended before it grants. But on a busy machine a master that still grants may count as dead. Such a failover is a
+// surprise, and excuses violations.
 func (g *thing) check(surprises int) (wrong []string, excused int) {
 	meets, most := g.spans.Meets(&g.readers), g.spans.AtOnce()
 	wrong = append(meets, g.tokens.disorder()...)

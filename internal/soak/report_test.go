@@ -51,7 +51,7 @@ func report(written string, looks []look) string {
 		sum.wrong = append(sum.wrong, l.wrong...)
 		sum.forgetful, sum.surprises, sum.excused = sum.forgetful+l.forgetful, sum.surprises+l.surprises, sum.excused+l.excused
 	}
-	fmt.Fprintf(&b, "\nIn all %d grants, %d failed calls, %d leases that were lost and reported, %d faults, %d violations.\n",
+	fmt.Fprintf(&b, "\nIn all there were %d grants, %d failed calls, %d leases that were lost and reported, %d faults and %d violations.\n",
 		sum.granted, sum.failed, sum.lost, sum.faults, len(sum.wrong))
 	if sum.forgetful > 0 {
 		fmt.Fprintf(&b, "\n%d failovers may have lost the newest writes. %d of them were not planned, and excuse %d more violations.\n",

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	soakFor    = flag.Duration("soak.for", 0, "how long; 0: a few seconds, to see that it works")
+	soakFor    = flag.Duration("soak.for", 0, "how long the soak lasts; 0 means a few seconds, to see that it works")
 	soakReport = flag.String("soak.report", "", "a file for the table; a relative path begins at the repository's root")
 )
 
@@ -116,8 +116,8 @@ func (w *world) round(d time.Duration, storm func(context.Context)) look {
 	return l
 }
 
-// fromRoot turns a path from the repository's root into an absolute path, wherever the tests run: go test runs them in their package, but a test
-// binary runs them where it is called.
+// fromRoot turns a path from the repository's root into an absolute path. It works in any directory: go test runs tests in the folder of their
+// package, and a test binary runs them in the current directory.
 func fromRoot(t *testing.T, path string) string {
 	if filepath.IsAbs(path) {
 		return path

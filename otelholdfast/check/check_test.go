@@ -29,7 +29,8 @@ import (
 	"github.com/holdfast-go/holdfast/otelholdfast"
 )
 
-// scraped returns what a service exposes after it has held and lost a lock, waited for one, and led an election: the names of its series, with their labels.
+// scraped returns the names of the series that a service exposes, with their labels. Before that, the service has held and lost a lock, waited for a
+// lock, and led an election.
 func scraped(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	registry := prometheus.NewRegistry()

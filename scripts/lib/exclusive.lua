@@ -1,5 +1,5 @@
--- holder_of: the owner field of the holder of an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and
--- Holdfast write one field for the holder, with its number of holds. Any other hash is not such a lock, and is not changed.
+-- holder_of returns the owner field of the holder of an exclusive lock, or nil if the lock is free. Redisson and Holdfast write one field for
+-- the holder, with its number of holds. For any other hash, holder_of returns nil and the error FOREIGN, and the hash is not changed.
 local function holder_of(lock)
   local fields = redis.call('hlen', lock)
   if fields == 0 then return nil end

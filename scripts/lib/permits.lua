@@ -1,5 +1,5 @@
--- permits: the permits that are held, by expiry in ms. In Redisson's format the expiry comes from a client's clock, so Redisson's
--- permits get 10 s more. The expiry of a Holdfast permit, which begins with "hfp1", is server time plus 10 s already.
+-- permits: the permits that are held, by expiry in ms. Redisson computes the expiry by a client's clock, so Redisson's permits get
+-- 10 s more. A Holdfast permit begins with "hfp1". Its expiry follows the server's clock, and already includes the 10 s.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
@@ -15,8 +15,8 @@ local function expired(permit, score, now)
   return score + 10000 <= now
 end
 
--- permits_of returns the number of free permits, nil without the key, and the earliest expiry of the held permits, nil if none is
--- held; or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
+-- permits_of returns the number of free permits (nil if there is no key) and the earliest expiry of the held permits (nil if none is held).
+-- If a key holds something else, it returns nil, nil and the error FOREIGN. Each permit is 16 bytes long.
 local function permits_of(permits, timeouts)
   local free, foreign = count_of(permits)
   local first = redis.call('zrange', timeouts, 0, 0, 'withscores')

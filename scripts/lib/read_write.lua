@@ -1,6 +1,6 @@
--- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson
--- and Holdfast write the mode, and for each holder one field with its number of holds; the writer's ends in ":write". Any other
--- hash is not such a lock, and is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
+-- read_write: mode_of returns the mode of a read/write lock and one of its holders, or nil if the lock is free. Redisson and Holdfast write the
+-- mode, and for each holder one field with its number of holds; the writer's field ends in ":write". For any other hash, mode_of returns nil,
+-- nil and the error FOREIGN, and the hash is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
 -- readers.
 local function holder_among(fields)
   local holder

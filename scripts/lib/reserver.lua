@@ -1,5 +1,5 @@
--- reserver: the runtime that has reserved a semaphore, or "rest" and the runtime whose reservation ended, or nil; or nil and the
--- error FOREIGN.
+-- reserver_of returns the runtime that has reserved a semaphore, or "rest" and the runtime whose reservation has ended, or nil if there is
+-- neither. If the key holds something else, it returns nil and the error FOREIGN.
 local function reserver_of(want)
   local reserver = redis.call('get', want)
   if reserver and not is_runtime(string.gsub(reserver, '^rest ', '')) then

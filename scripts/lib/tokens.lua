@@ -1,19 +1,22 @@
--- tokens: take a block of at most n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
+-- take_tokens takes a block of at most n fencing tokens, and returns the first and the last one. If the counter holds something else, it returns
+-- nil, nil and the error reply FOREIGN.
+--
 -- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
 -- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
--- continue from the old server's clock: floor is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
+-- continue from the old server's clock: min_token is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
 -- below 2^53. A larger counter, or one that is not a number, is left unchanged, because a rounded token may have been issued
 -- before.
--- A counter far below the clock is new or was just lost. In that case the last block may have reached up to the present, and a
--- block before the present could issue tokens twice. So only one token is taken, the present.
-local function take_tokens(counter, n, floor)
+--
+-- A counter far below the clock is new or was just lost. The last block before the loss may have reached up to the present, so a block
+-- that begins earlier could issue tokens twice. So only one token is taken: the present time.
+local function take_tokens(counter, n, min_token)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then
     return nil, nil, redis.error_reply('FOREIGN ' .. counter .. ' holds something that is no fencing token')
   end
   local t = redis.call('time')
   local least = tonumber(given) + 1
-  local last = math.max(least, t[1] * 1000000 + t[2], floor)
+  local last = math.max(least, t[1] * 1000000 + t[2], min_token)
   if last >= 2 ^ 53 then
     return nil, nil, redis.error_reply('FOREIGN no token is left, ' .. counter .. ' holds ' .. given .. ' and the largest is 2^53 - 1')
   end

@@ -140,7 +140,7 @@ func TestPage_HostileNames(t *testing.T) {
 	assert.Empty(t, b.complaints())
 }
 
-// A page of another site cannot free a lock, even with the cookies of somebody who may.
+// A page of another site cannot free a lock by submitting the form from a user's browser: the request is refused as cross-origin.
 func TestPage_ForeignSite(t *testing.T) {
 	b, w := open(t), newWorld(t, web.Options{AllowFree: true})
 	require.NoError(t, w.client.HSet(t.Context(), "orders", owner, 1).Err())

@@ -50,7 +50,6 @@ type terminal struct {
 	done chan struct{}
 }
 
-// open opens a terminal.
 func open(t *testing.T, columns, rows int) *terminal {
 	t.Helper()
 	output, err := built()
@@ -115,7 +114,6 @@ func (x *terminal) hides(text string) {
 	}
 }
 
-// types presses keys.
 func (x *terminal) types(keys string) {
 	x.t.Helper()
 	_, err := x.file.WriteString(keys)
@@ -134,7 +132,6 @@ func (x *terminal) code() int {
 	return status.ExitStatus()
 }
 
-// settings returns the terminal's settings.
 func (x *terminal) settings() string {
 	x.t.Helper()
 	stty := exec.Command("stty", "-a")

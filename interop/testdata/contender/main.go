@@ -1,6 +1,6 @@
 // Command contender makes rounds over a number in a file, guarded by a lock of the version of Holdfast that it is built with. Every
-// other round of kind "read lock" only reads. It uses nothing but the public API, so that it can be built with any version:
-// versions_test.go does.
+// other round of kind "read lock" only reads. It uses only the public API, so that versions_test.go can build it with
+// any version.
 //
 //	contender ADDR KIND NAME ROUNDS FILE TOKENS
 package main

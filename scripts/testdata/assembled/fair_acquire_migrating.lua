@@ -1,6 +1,6 @@
 local strange = redis.call('type', KEYS[1]).ok == 'string'
 -- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again
--- and counts once, or finds its place kept. A lost place is replaced by one at the end.
+-- and counts once, or keeps its place in the queue. If that place was lost, it joins at the end.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}
@@ -12,17 +12,17 @@ local strange = redis.call('type', KEYS[1]).ok == 'string'
 -- ARGV[4] place       try (do not queue) | new | kept (it should be in the queue)
 -- ARGV[5] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
 -- ARGV[6] runtime     UUID of this runtime
--- ARGV[7] stay        ms for which this runtime is known to live from now on; noted when a grant joins the queue, and when less
---                     than 31/32 of the noted time are left
+-- ARGV[7] stay        ms from now for which this runtime is known to live; noted when a grant joins the queue, and when the last
+--                     note is more than stay/32 old
 --
 -- Returns grant (granted) | {ttl, holder or '', queued, next} (busy): queued is 0 if the grant is not in the queue, 1 if it has kept
--- its place, else the server time in microseconds at which this call has put it into the queue; next is the first in the queue if it
--- is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms | error FOREIGN text
+-- its place, else the server time in microseconds at which this call has put it into the queue; next is the head of the queue if that
+-- is this grant, or another grant of this runtime and the lock is free, else '' | error LATE ms | error FOREIGN text
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -34,8 +34,8 @@ local function in_time(not_after)
   end
   return nil
 end
--- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
--- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+-- begin_lease: set the TTL of a lock that this script has just taken. If Redis refuses that, for example because the user lacks the right
+-- to PEXPIRE, delete the lock and fail with the same refusal: Redis does not roll the script back, and the lock would never expire.
 local function begin_lease(lock, lease)
   if type(redis.pcall('pexpire', lock, lease)) == 'table' then
     redis.call('del', lock)
@@ -46,8 +46,8 @@ end
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- holder_of: the owner field of the holder of an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and
--- Holdfast write one field for the holder, with its number of holds. Any other hash is not such a lock, and is not changed.
+-- holder_of returns the owner field of the holder of an exclusive lock, or nil if the lock is free. Redisson and Holdfast write one field for
+-- the holder, with its number of holds. For any other hash, holder_of returns nil and the error FOREIGN, and the hash is not changed.
 local function holder_of(lock)
   local fields = redis.call('hlen', lock)
   if fields == 0 then return nil end
@@ -65,8 +65,8 @@ local function server_now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live; or nil and the error
--- FOREIGN.
+-- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live. If a key holds something
+-- else, it returns nil and the error FOREIGN.
 local function queue_of(list, timeouts, waiting)
   local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
   local last, runtimes = redis.call('zrange', timeouts, -1, -1, 'withscores'), redis.call('hgetall', waiting)
@@ -81,7 +81,7 @@ local function queue_of(list, timeouts, waiting)
   return q
 end
 
--- lives: a runtime without an entry is presumed to live, because clients of Redisson make no entries.
+-- lives reports whether the runtime of a waiter lives. A runtime without an entry is presumed to live, because clients of Redisson make no entries.
 local function lives(q, owner, now)
   local till = q.till[string.match(owner, '^(.*):')]
   return not till or till > now
@@ -92,16 +92,16 @@ local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- gaps has, for a waiter, the number of waiters directly ahead of it that have left, until close_gaps moves the others up. first_gap is at most the
--- place of the first such waiter; nil: there are no gaps.
+-- gaps maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. No waiter ahead of the place
+-- first_gap is in gaps. first_gap is nil if there are no gaps.
 local gaps, first_gap = {}, nil
 
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
--- or if its score is 10 s old. Younger scores do not count, because they may come from a clock that is off by some seconds.
+-- or if its score is 10 s in the past. The 10 s allow for scores from a clock that is off by some seconds.
 --
--- List and scores have the same members, unless one of the keys was deleted or evicted. A head without a score would keep everybody
--- waiting, although its waiter may have left, so it is dropped as well. Scores without a list are deleted. Waiters that have lost their
--- places in this way queue again when they next ask.
+-- List and scores have the same members, unless one of the keys was deleted or evicted. So a head without a score is dropped as well: its
+-- waiter may have left, and would keep everybody waiting. Scores without a list are deleted. Waiters that have lost their places in this
+-- way queue again when they next ask.
 local function drop_stale(q, now)
   if q.latest > 0 and not q.head then redis.call('del', q.timeouts) end
   for _ = 1, 1000 do
@@ -117,9 +117,9 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up makes scores earlier when waiters have left, as Redisson does: by wait for each place by which a waiter has moved up. moved has these
--- numbers of places; nil: all waiters have moved up by one. A queue may be long, so move_up uses few commands. Each names its waiters in the order of
--- their scores, so that the waiters never change places.
+-- move_up makes scores earlier when waiters have left, as Redisson does: by wait for each place by which a waiter has moved up. moved maps a
+-- waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500 scores. The
+-- earliest scores come first, so that the waiters never change places.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -153,8 +153,8 @@ local function leave(q, grant)
   return place == 0
 end
 
--- close_gaps moves up the waiters behind all gaps. Thousands of waiters may leave at once, and this takes as long as the queue, so a bundle does it
--- once.
+-- close_gaps moves up the waiters behind all gaps. A bundle calls it only once, because thousands of waiters may leave at once, and each call
+-- walks through the queue.
 local function close_gaps(q, wait)
   if not first_gap then return end
   local left, moved = 0, {}

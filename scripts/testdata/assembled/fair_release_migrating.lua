@@ -24,8 +24,8 @@ local strange = redis.call('type', KEYS[1]).ok == 'string'
 local lock, queue, timeouts, waiting, channel, next_lock = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local keep, nobody = ARGV[6], ARGV[7]
--- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
--- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+-- begin_lease: set the TTL of a lock that this script has just taken. If Redis refuses that, for example because the user lacks the right
+-- to PEXPIRE, delete the lock and fail with the same refusal: Redis does not roll the script back, and the lock would never expire.
 local function begin_lease(lock, lease)
   if type(redis.pcall('pexpire', lock, lease)) == 'table' then
     redis.call('del', lock)
@@ -43,8 +43,8 @@ local function server_now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live; or nil and the error
--- FOREIGN.
+-- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live. If a key holds something
+-- else, it returns nil and the error FOREIGN.
 local function queue_of(list, timeouts, waiting)
   local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
   local last, runtimes = redis.call('zrange', timeouts, -1, -1, 'withscores'), redis.call('hgetall', waiting)
@@ -59,7 +59,7 @@ local function queue_of(list, timeouts, waiting)
   return q
 end
 
--- lives: a runtime without an entry is presumed to live, because clients of Redisson make no entries.
+-- lives reports whether the runtime of a waiter lives. A runtime without an entry is presumed to live, because clients of Redisson make no entries.
 local function lives(q, owner, now)
   local till = q.till[string.match(owner, '^(.*):')]
   return not till or till > now
@@ -70,16 +70,16 @@ local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- gaps has, for a waiter, the number of waiters directly ahead of it that have left, until close_gaps moves the others up. first_gap is at most the
--- place of the first such waiter; nil: there are no gaps.
+-- gaps maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. No waiter ahead of the place
+-- first_gap is in gaps. first_gap is nil if there are no gaps.
 local gaps, first_gap = {}, nil
 
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
--- or if its score is 10 s old. Younger scores do not count, because they may come from a clock that is off by some seconds.
+-- or if its score is 10 s in the past. The 10 s allow for scores from a clock that is off by some seconds.
 --
--- List and scores have the same members, unless one of the keys was deleted or evicted. A head without a score would keep everybody
--- waiting, although its waiter may have left, so it is dropped as well. Scores without a list are deleted. Waiters that have lost their
--- places in this way queue again when they next ask.
+-- List and scores have the same members, unless one of the keys was deleted or evicted. So a head without a score is dropped as well: its
+-- waiter may have left, and would keep everybody waiting. Scores without a list are deleted. Waiters that have lost their places in this
+-- way queue again when they next ask.
 local function drop_stale(q, now)
   if q.latest > 0 and not q.head then redis.call('del', q.timeouts) end
   for _ = 1, 1000 do
@@ -95,9 +95,9 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up makes scores earlier when waiters have left, as Redisson does: by wait for each place by which a waiter has moved up. moved has these
--- numbers of places; nil: all waiters have moved up by one. A queue may be long, so move_up uses few commands. Each names its waiters in the order of
--- their scores, so that the waiters never change places.
+-- move_up makes scores earlier when waiters have left, as Redisson does: by wait for each place by which a waiter has moved up. moved maps a
+-- waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500 scores. The
+-- earliest scores come first, so that the waiters never change places.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -131,8 +131,8 @@ local function leave(q, grant)
   return place == 0
 end
 
--- close_gaps moves up the waiters behind all gaps. Thousands of waiters may leave at once, and this takes as long as the queue, so a bundle does it
--- once.
+-- close_gaps moves up the waiters behind all gaps. A bundle calls it only once, because thousands of waiters may leave at once, and each call
+-- walks through the queue.
 local function close_gaps(q, wait)
   if not first_gap then return end
   local left, moved = 0, {}

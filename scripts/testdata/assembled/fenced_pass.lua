@@ -1,5 +1,5 @@
--- fenced_pass: pass the lock from one grant to the next of the same process, with a fresh lease and new tokens; at the end of a
--- turn only if no other process waits. A retry finds the new grant in place and restarts its lease.
+-- fenced_pass: pass the lock from one grant to the next of the same process, with a fresh lease and new tokens. If the turn ends
+-- and another process waits, free the lock instead. A retry finds the new grant in place and restarts its lease.
 --
 -- KEYS[1] lock      hash    {name}
 -- KEYS[2] counter   string  redisson_lock_token:{name}
@@ -11,15 +11,15 @@
 -- ARGV[5] publish   PUBLISH or SPUBLISH
 -- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that do not want the lock: this process and mere listeners
 -- ARGV[7] tokens    largest number of tokens to take
--- ARGV[8] floor     lower bound of the tokens, server time in us; 0: only this server's clock counts
+-- ARGV[8] min_token lower bound of the tokens, server time in us; if 0, only this server's clock counts
 --
 -- Returns {grant, first, last} (passed) | number of subscribers that were notified (the lock is free for them) |
 -- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text
 local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
 local from, grant, lease, not_after, publish, idlers = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local tokens, floor = ARGV[7], ARGV[8]
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+local tokens, min_token = ARGV[7], ARGV[8]
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -41,22 +41,25 @@ local function end_turn(lock, grant, channel, publish, idlers)
   redis.call('hdel', lock, grant)
   return told
 end
--- tokens: take a block of at most n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
+-- take_tokens takes a block of at most n fencing tokens, and returns the first and the last one. If the counter holds something else, it returns
+-- nil, nil and the error reply FOREIGN.
+--
 -- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
 -- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
--- continue from the old server's clock: floor is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
+-- continue from the old server's clock: min_token is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
 -- below 2^53. A larger counter, or one that is not a number, is left unchanged, because a rounded token may have been issued
 -- before.
--- A counter far below the clock is new or was just lost. In that case the last block may have reached up to the present, and a
--- block before the present could issue tokens twice. So only one token is taken, the present.
-local function take_tokens(counter, n, floor)
+--
+-- A counter far below the clock is new or was just lost. The last block before the loss may have reached up to the present, so a block
+-- that begins earlier could issue tokens twice. So only one token is taken: the present time.
+local function take_tokens(counter, n, min_token)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then
     return nil, nil, redis.error_reply('FOREIGN ' .. counter .. ' holds something that is no fencing token')
   end
   local t = redis.call('time')
   local least = tonumber(given) + 1
-  local last = math.max(least, t[1] * 1000000 + t[2], floor)
+  local last = math.max(least, t[1] * 1000000 + t[2], min_token)
   if last >= 2 ^ 53 then
     return nil, nil, redis.error_reply('FOREIGN no token is left, ' .. counter .. ' holds ' .. given .. ' and the largest is 2^53 - 1')
   end
@@ -74,7 +77,7 @@ if not passed then
   local told = end_turn(lock, from, channel, publish, idlers)
   if told then return told end
 end
-local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
+local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(min_token))
 if foreign then return foreign end
 if not passed then
   redis.call('hset', lock, grant, 1)

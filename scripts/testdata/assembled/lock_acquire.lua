@@ -4,15 +4,15 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      the lock's channel, after a + if the runtime has a ticket (lib/crowd.lua), or a - if it has just had the lock: a
---                     busy reply then has five parts; if it is empty, two
+-- ARGV[4] report      '' for a busy reply of two parts; for five parts, the lock's channel, after a + if the runtime has a ticket
+--                     (lib/crowd.lua), or a - if it has just had the lock
 --
 -- Returns grant (granted) | {ttl in ms, -1 without one, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket far back or 0} (busy) | error LATE ms | error FOREIGN text
 local lock = KEYS[1]
 local grant, lease, not_after, report = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -24,8 +24,8 @@ local function in_time(not_after)
   end
   return nil
 end
--- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
--- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+-- begin_lease: set the TTL of a lock that this script has just taken. If Redis refuses that, for example because the user lacks the right
+-- to PEXPIRE, delete the lock and fail with the same refusal: Redis does not roll the script back, and the lock would never expire.
 local function begin_lease(lock, lease)
   if type(redis.pcall('pexpire', lock, lease)) == 'table' then
     redis.call('del', lock)
@@ -36,8 +36,8 @@ end
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- holder_of: the owner field of the holder of an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and
--- Holdfast write one field for the holder, with its number of holds. Any other hash is not such a lock, and is not changed.
+-- holder_of returns the owner field of the holder of an exclusive lock, or nil if the lock is free. Redisson and Holdfast write one field for
+-- the holder, with its number of holds. For any other hash, holder_of returns nil and the error FOREIGN, and the hash is not changed.
 local function holder_of(lock)
   local fields = redis.call('hlen', lock)
   if fields == 0 then return nil end
@@ -59,14 +59,15 @@ end
 -- row. The processes of the rows in front subscribe to CHANNEL, on which releases are published. Processes further back subscribe to
 -- CHANNEL:crowd:ROW instead, and receive no releases, until a message on that channel calls their row to the front.
 --
--- If a runtime gets the lock before its turn, those ahead of it did not try in time, and may be dead. So it marks the tickets of at most 16 of them.
--- A ticket with four marks is removed. A refusal removes the marks, because whoever tries is not dead, but late. The fraction of a ticket counts its
--- marks, in quarters.
+-- If a runtime gets the lock before its turn, the runtimes ahead of it did not try in time, and may be dead. So the script marks the tickets
+-- ahead of it, at most the first 16. Each mark adds a quarter to the number of the ticket. The fourth mark removes the ticket. When a runtime
+-- tries and is refused, its marks are removed: it is not dead, but late.
 --
 -- The set decides the order and nothing else, so errors are ignored. Without the right to use the set, nobody gets a ticket.
 local function row_of(ticket) return math.floor((tonumber(ticket) or 0) / 16) end
 
--- last_in_front returns the last of the rows in front: the row of the runtime with 16 others ahead of it, or of the last one if there are fewer.
+-- last_in_front returns the last of the rows in front. It is the row of the runtime that has 16 others ahead of it, or the row of the last runtime if
+-- there are fewer.
 local function last_in_front(crowd)
   return row_of(redis.pcall('zrange', crowd, 16, 16, 'withscores')[2] or redis.pcall('zrange', crowd, -1, -1, 'withscores')[2])
 end
@@ -78,15 +79,15 @@ local function parts_of(report, grant)
   return mark, channel, channel .. ':crowd', string.match(grant, '^(.*):')
 end
 
--- yields: whether a runtime that has just had the lock has to leave it to the crowd, although it is free.
+-- yields reports whether a runtime that has just had the lock has to leave the free lock to the crowd.
 local function yields(report, grant)
   local mark, channel, crowd = parts_of(report, grant)
   if mark ~= '-' or (redis.pcall('pubsub', 'numsub', channel)[2] or 0) < 8 then return false end
   return redis.pcall('zrange', crowd, 0, 0)[1] ~= nil
 end
 
--- take_ticket puts the runtime behind all others, and returns its place, from 0. last is the last ticket; nil: this is the first, and begins a
--- row. The set expires 10 minutes after its newest row has begun.
+-- take_ticket puts the runtime behind all others, and returns its place, from 0. last is the last ticket, or nil if there is none. The first ticket
+-- begins a row. The set expires 10 minutes after its newest row has begun.
 local function take_ticket(crowd, runtime, last)
   local ticket = math.floor(last or 31) + 1
   redis.pcall('zadd', crowd, ticket, runtime)
@@ -94,12 +95,12 @@ local function take_ticket(crowd, runtime, last)
   return redis.pcall('zrank', crowd, runtime)
 end
 
--- join_crowd returns the number of subscribers, the place of the runtime in the crowd, from 1, and its ticket if its row has yet to be called;
--- otherwise 0. A place of 0: there is no crowd, or no right to the set.
+-- join_crowd returns the number of subscribers; the place of the runtime in the crowd, from 1; and its ticket, or 0 if its row need not be called.
+-- The place is 0 if there is no crowd, or if the user has no right to the set.
 --
--- The row after the last in front does not wait for its call, which might come before the subscription. The first 33 runtimes never wait; they
--- are in these rows anyway, unless tickets between them have been removed. With fewer than 8 subscribers nobody waits. In a crowd more than 16
--- subscribe, so the others may have died, and nobody may be left to make the calls.
+-- Some runtimes behind the rows in front need no call either. Those of the next row might be called before they subscribe. The first 33 runtimes
+-- are usually in the rows in front or the next one, but not if tickets between them were removed. With fewer than 8 subscribers, no runtime waits
+-- for a call: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left to call rows.
 local function join_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0
@@ -117,8 +118,8 @@ local function join_crowd(report, grant)
   return n, place + 1, row_of(ticket) > last_in_front(crowd) + 1 and math.floor(ticket) or 0
 end
 
--- leave_crowd removes the runtime, which gets the lock, from the crowd, and calls the rows that are in front now. It calls at most 100, because
--- a foreign value in the set may be any number.
+-- leave_crowd removes the runtime that gets the lock from the crowd, and calls the rows that have come to the front. It calls at most 100,
+-- because a foreign value in the set may be any number.
 local function leave_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local place = mark == '+' and redis.pcall('zrank', crowd, runtime)

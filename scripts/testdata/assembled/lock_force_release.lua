@@ -1,5 +1,5 @@
--- lock_force_release: free the lock, whoever holds it, and wake the waiters. Not repeatable: a retry could hit the next holder. So
--- a delayed duplicate is refused, and an unknown outcome is reported as such.
+-- lock_force_release: free the lock, whoever holds it, and wake the waiters. It must not be retried, because a retry could end the lease of the
+-- next holder. So a delayed duplicate is refused, and an unknown outcome is reported as such.
 --
 -- KEYS[1] lock      hash     {name}
 -- KEYS[2] channel   channel  redisson_lock__channel:{name}
@@ -9,8 +9,8 @@
 -- Returns {holder} (it was held) | 0 (it was free) | error LATE ms | error FOREIGN text
 local lock, channel = KEYS[1], KEYS[2]
 local publish, not_after = ARGV[1], ARGV[2]
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -26,8 +26,8 @@ end
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- holder_of: the owner field of the holder of an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and
--- Holdfast write one field for the holder, with its number of holds. Any other hash is not such a lock, and is not changed.
+-- holder_of returns the owner field of the holder of an exclusive lock, or nil if the lock is free. Redisson and Holdfast write one field for
+-- the holder, with its number of holds. For any other hash, holder_of returns nil and the error FOREIGN, and the hash is not changed.
 local function holder_of(lock)
   local fields = redis.call('hlen', lock)
   if fields == 0 then return nil end

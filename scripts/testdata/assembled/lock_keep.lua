@@ -1,7 +1,7 @@
--- lock_keep: end a grant, but keep the lock taken for a while: the owner field of the grant is replaced by one that no grant has, and the
--- remaining time becomes the TTL. So a late renewal or acquire of the grant changes nothing. The waiters are woken to learn the new TTL,
--- because no message is sent when a key expires. A retry changes nothing. HDEL comes first: a script that has written is not refused at
--- maxmemory.
+-- lock_keep: end a grant, but keep the lock taken for a while: the owner field of the grant is replaced by a field that no grant has, and
+-- the TTL becomes the time for which the lock is kept. So a late renewal or acquire of the grant changes nothing. The waiters are woken
+-- to learn the new TTL, because no message is sent when a key expires. A retry changes nothing. HDEL comes first: it needs no memory,
+-- and a script that has written is not refused at maxmemory.
 --
 -- KEYS[1] lock    hash     {name}
 -- KEYS[2] channel channel  redisson_lock__channel:{name}
@@ -13,8 +13,8 @@
 -- Returns the number of subscribers that were notified | nil (this grant does not hold the lock)
 local lock, channel = KEYS[1], KEYS[2]
 local grant, publish, keep, nobody = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
--- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+-- begin_lease: set the TTL of a lock that this script has just taken. If Redis refuses that, for example because the user lacks the right
+-- to PEXPIRE, delete the lock and fail with the same refusal: Redis does not roll the script back, and the lock would never expire.
 local function begin_lease(lock, lease)
   if type(redis.pcall('pexpire', lock, lease)) == 'table' then
     redis.call('del', lock)

@@ -1,5 +1,5 @@
--- lock_pass: pass the lock from one grant to the next of the same process, with a fresh lease; at the end of a turn only if no
--- other process waits. A retry finds the new grant in place and restarts its lease.
+-- lock_pass: pass the lock from one grant to the next of the same process, with a fresh lease. If the turn ends and another process
+-- waits, free the lock instead. A retry finds the new grant in place and restarts its lease.
 --
 -- KEYS[1] lock      hash    {name}
 -- KEYS[2] channel   channel redisson_lock__channel:{name}
@@ -14,8 +14,8 @@
 -- error LATE ms
 local lock, channel = KEYS[1], KEYS[2]
 local from, grant, lease, not_after, publish, idlers = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks

@@ -14,8 +14,8 @@
 -- Returns {request, free permits now} | error LATE ms | error FOREIGN text
 local permits, timeouts, channel, attempt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish, number = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -27,8 +27,8 @@ local function in_time(not_after)
   end
   return nil
 end
--- count_of: the integer that a key holds, or nil without the key; or nil and an error: WRONGTYPE if the key holds another type than a
--- string, FOREIGN if the string is not a count.
+-- count_of returns the integer that a key holds, or nil if there is no key. If the key holds something else, it returns nil and an error:
+-- WRONGTYPE for a value that is not a string, FOREIGN for a string that is not a count.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end
@@ -43,8 +43,8 @@ end
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end
--- permits: the permits that are held, by expiry in ms. In Redisson's format the expiry comes from a client's clock, so Redisson's
--- permits get 10 s more. The expiry of a Holdfast permit, which begins with "hfp1", is server time plus 10 s already.
+-- permits: the permits that are held, by expiry in ms. Redisson computes the expiry by a client's clock, so Redisson's permits get
+-- 10 s more. A Holdfast permit begins with "hfp1". Its expiry follows the server's clock, and already includes the 10 s.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
@@ -60,8 +60,8 @@ local function expired(permit, score, now)
   return score + 10000 <= now
 end
 
--- permits_of returns the number of free permits, nil without the key, and the earliest expiry of the held permits, nil if none is
--- held; or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
+-- permits_of returns the number of free permits (nil if there is no key) and the earliest expiry of the held permits (nil if none is held).
+-- If a key holds something else, it returns nil, nil and the error FOREIGN. Each permit is 16 bytes long.
 local function permits_of(permits, timeouts)
   local free, foreign = count_of(permits)
   local first = redis.call('zrange', timeouts, 0, 0, 'withscores')

@@ -1,5 +1,5 @@
 -- read_renew: restart the leases of many readers, each only if its grant still holds. It never creates anything. The TTL of a lock
--- is that of its longest reader: it is raised, and lowered only when a lease gets shorter.
+-- is the longest lease of its readers, so it is lowered only if a renewal has shortened a lease.
 --
 -- KEYS[n] lock      hash    {name}, with mode; each is followed by its timeout
 -- KEYS[n] timeout   string  {name}:grant:rwlock_timeout:1
@@ -10,8 +10,8 @@
 --
 -- Returns {first, position, ...}: the positions (from 1) of the grants that no longer hold | error LATE ms
 local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -37,7 +37,7 @@ local function timeouts_of(lock, timeouts, but)
   return keys
 end
 
--- longest returns the longest remaining lease in ms of all readers except one; 0: all have expired.
+-- longest returns the longest remaining lease of all readers except one, in ms. It is 0 if all have expired.
 local function longest(lock, timeouts, but)
   local most = 0
   for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do

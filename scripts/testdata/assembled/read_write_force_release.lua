@@ -1,5 +1,5 @@
--- read_write_force_release: free a lock that is held in this mode, whoever holds it, and wake the waiters. Not repeatable: a retry
--- could hit the next holder. So a delayed duplicate is refused, and an unknown outcome is reported as such.
+-- read_write_force_release: free a lock that is held in the wanted mode, whoever holds it, and wake the waiters. It must not be
+-- retried, because a retry could end the lease of the next holder. So a delayed duplicate is refused, and an unknown outcome is reported as such.
 --
 -- KEYS[1] lock      hash     {name}, with mode
 -- KEYS[2] channel   channel  redisson_rwlock:{name}
@@ -12,8 +12,8 @@
 -- Returns {field, ...} (mode and the holders) | 0 (it was not held in this mode) | error LATE ms | error FOREIGN text
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -35,9 +35,9 @@ local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
--- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson
--- and Holdfast write the mode, and for each holder one field with its number of holds; the writer's ends in ":write". Any other
--- hash is not such a lock, and is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
+-- read_write: mode_of returns the mode of a read/write lock and one of its holders, or nil if the lock is free. Redisson and Holdfast write the
+-- mode, and for each holder one field with its number of holds; the writer's field ends in ":write". For any other hash, mode_of returns nil,
+-- nil and the error FOREIGN, and the hash is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
 -- readers.
 local function holder_among(fields)
   local holder
@@ -77,7 +77,7 @@ local function timeouts_of(lock, timeouts, but)
   return keys
 end
 
--- longest returns the longest remaining lease in ms of all readers except one; 0: all have expired.
+-- longest returns the longest remaining lease of all readers except one, in ms. It is 0 if all have expired.
 local function longest(lock, timeouts, but)
   local most = 0
   for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do

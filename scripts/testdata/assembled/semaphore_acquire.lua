@@ -2,8 +2,8 @@
 -- takes no more permits, and returns what was taken.
 --
 -- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its
--- runtime. Until the waiter is served, or the reservation is ended or expires, no other runtime (that supports reservations) takes
--- any permits. After that, nobody may reserve the semaphore again for the time rest, unless the reservation has expired.
+-- runtime. Then no other runtime (that supports reservations) takes permits. The reservation ends when a waiter of the runtime is
+-- served, when the runtime ends it, or when it expires. Unless it has expired, nobody may reserve again for the time rest.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -15,9 +15,9 @@
 -- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] runtime   UUID
--- ARGV[6] reserve   length in ms of a reservation, if the first waiter cannot be served; 0: no change; -1: end our reservation
--- ARGV[7] rest      ms without reservations after ours has ended; 0: none, which also ends an earlier rest
--- ARGV[n] wanted    permits for each waiter, oldest first; negative: a try, which does not block those behind it
+-- ARGV[6] reserve   length in ms of a reservation for us if the first waiter cannot be served; 0 changes nothing; -1 ends our reservation
+-- ARGV[7] rest      ms without reservations after ours has ended; 0 also ends an earlier rest
+-- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
 -- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter, left is the
 -- number of available permits, '' if there is no semaphore, reserved is 1 if this runtime has a reservation.
@@ -25,8 +25,8 @@ local semaphore, channel, attempt, want = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local runtime, reserve, rest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
 local first = 8
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -38,8 +38,8 @@ local function in_time(not_after)
   end
   return nil
 end
--- count_of: the integer that a key holds, or nil without the key; or nil and an error: WRONGTYPE if the key holds another type than a
--- string, FOREIGN if the string is not a count.
+-- count_of returns the integer that a key holds, or nil if there is no key. If the key holds something else, it returns nil and an error:
+-- WRONGTYPE for a value that is not a string, FOREIGN for a string that is not a count.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end
@@ -58,8 +58,8 @@ end
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- reserver: the runtime that has reserved a semaphore, or "rest" and the runtime whose reservation ended, or nil; or nil and the
--- error FOREIGN.
+-- reserver_of returns the runtime that has reserved a semaphore, or "rest" and the runtime whose reservation has ended, or nil if there is
+-- neither. If the key holds something else, it returns nil and the error FOREIGN.
 local function reserver_of(want)
   local reserver = redis.call('get', want)
   if reserver and not is_runtime(string.gsub(reserver, '^rest ', '')) then

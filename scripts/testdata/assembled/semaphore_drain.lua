@@ -10,8 +10,8 @@
 -- Returns {request, number of permits taken} | error LATE ms | error FOREIGN text
 local semaphore, attempt = KEYS[1], KEYS[2]
 local request, not_after, keep = ARGV[1], ARGV[2], ARGV[3]
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -23,8 +23,8 @@ local function in_time(not_after)
   end
   return nil
 end
--- count_of: the integer that a key holds, or nil without the key; or nil and an error: WRONGTYPE if the key holds another type than a
--- string, FOREIGN if the string is not a count.
+-- count_of returns the integer that a key holds, or nil if there is no key. If the key holds something else, it returns nil and an error:
+-- WRONGTYPE for a value that is not a string, FOREIGN for a string that is not a count.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end

@@ -11,8 +11,8 @@
 -- Returns {request, permits returned} | error FOREIGN text
 local semaphore, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
 local request, keep, publish = ARGV[1], ARGV[2], ARGV[3]
--- count_of: the integer that a key holds, or nil without the key; or nil and an error: WRONGTYPE if the key holds another type than a
--- string, FOREIGN if the string is not a count.
+-- count_of returns the integer that a key holds, or nil if there is no key. If the key holds something else, it returns nil and an error:
+-- WRONGTYPE for a value that is not a string, FOREIGN for a string that is not a count.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end

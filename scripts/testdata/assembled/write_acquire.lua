@@ -8,8 +8,8 @@
 -- Returns grant (granted) | {ttl in ms or -1, holder} (busy) | error LATE ms | error FOREIGN text
 local lock = KEYS[1]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -21,8 +21,8 @@ local function in_time(not_after)
   end
   return nil
 end
--- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
--- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+-- begin_lease: set the TTL of a lock that this script has just taken. If Redis refuses that, for example because the user lacks the right
+-- to PEXPIRE, delete the lock and fail with the same refusal: Redis does not roll the script back, and the lock would never expire.
 local function begin_lease(lock, lease)
   if type(redis.pcall('pexpire', lock, lease)) == 'table' then
     redis.call('del', lock)
@@ -39,9 +39,9 @@ local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
--- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson
--- and Holdfast write the mode, and for each holder one field with its number of holds; the writer's ends in ":write". Any other
--- hash is not such a lock, and is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
+-- read_write: mode_of returns the mode of a read/write lock and one of its holders, or nil if the lock is free. Redisson and Holdfast write the
+-- mode, and for each holder one field with its number of holds; the writer's field ends in ":write". For any other hash, mode_of returns nil,
+-- nil and the error FOREIGN, and the hash is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
 -- readers.
 local function holder_among(fields)
   local holder

@@ -7,11 +7,11 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 --
--- Returns grant (passed) | nil (neither grant holds the write lock, or a reader holds it with from) | error LATE ms
+-- Returns grant (passed) | nil (neither grant holds the write lock, or the owner of from also reads) | error LATE ms
 local lock = KEYS[1]
 local from, grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has given the attempt up.
+-- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
+-- delayed duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks

@@ -27,7 +27,7 @@ local function timeouts_of(lock, timeouts, but)
   return keys
 end
 
--- longest returns the longest remaining lease in ms of all readers except one; 0: all have expired.
+-- longest returns the longest remaining lease of all readers except one, in ms. It is 0 if all have expired.
 local function longest(lock, timeouts, but)
   local most = 0
   for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do

@@ -110,7 +110,7 @@ func (o *aclFlags) rules() []string {
 // rights are the rules of an ACL, without duplicates.
 type rights struct {
 	prefix  string // the beginning of all names, escaped for patterns
-	wrapped string // prefix as the keys derived from a name contain it: after a brace, unless it contains one
+	wrapped string // prefix as in the keys derived from a name: after a brace, unless prefix contains one
 	rules   []string
 }
 

@@ -88,7 +88,7 @@ type command struct {
 	exits    string
 	runs     bool           // the command runs a program, which follows --
 	json     bool           // the command can print JSON
-	flags    func(f *flags) // nil: the command has only the global flags
+	flags    func(f *flags) // nil if the command has only the global flags
 	run      func(*app, input) int
 }
 
@@ -167,6 +167,9 @@ func (a *app) usage(command string, err error) int {
 
 // failed reports an error of Redis or of the library, and returns the matching exit code.
 func (a *app) failed(err error) int {
+	if errors.Is(err, context.Canceled) {
+		return exitRedis // by a signal, which needs no message; withClient returns its exit code
+	}
 	a.complain(text.Message(strings.TrimPrefix(err.Error(), "holdfast: ")) + a.hint(err))
 	switch {
 	case errors.Is(err, holdfast.ErrInvalid):
@@ -188,11 +191,12 @@ func (a *app) hint(err error) string {
 		return " (for a cluster, the URL needs ?cluster=true)"
 	case errors.Is(err, io.EOF) && strings.HasPrefix(a.redisURL, "redis://"):
 		return " (a server with TLS needs rediss://)"
+	case errors.Is(err, os.ErrDeadlineExceeded) && (network == nil || network.Op != "dial"):
+		return " (Redis accepts connections, but does not answer)"
 	}
 	return ""
 }
 
-// write writes the output of a command.
 func (a *app) write(text string) int {
 	if _, err := io.WriteString(a.stdout, text); err != nil {
 		return a.unwritten(err)

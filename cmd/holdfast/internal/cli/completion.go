@@ -28,7 +28,6 @@ func completionCommand() *command {
 	}
 }
 
-// flagsOf returns the flags of a command.
 func flagsOf(c *command) []flagDoc {
 	f := newFlags(c.name)
 	if c.flags != nil {
@@ -45,22 +44,30 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-func completeBash(w io.Writer) {
-	var names []string
+func commandNames() (names []string) {
 	for _, c := range commands() {
 		names = append(names, c.name)
 	}
+	return names
+}
+
+func completeBash(w io.Writer) {
+	names := strings.Join(commandNames(), " ")
 	fmt.Fprintf(w, `# bash completion of holdfast
 _holdfast() {
   local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} command= flags= i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) COMPREPLY=($(compgen -o default -c -- "$word")); return ;;
-      -r|--redis) ((i++)) ;;
+      -r|--redis) # bash makes words of the colons in a URL
+        [[ ${COMP_WORDS[i+1]} != = ]] || ((i++))
+        ((i++))
+        while [[ ${COMP_WORDS[i+1]} == [@:=]* ]]; do ((i += 2)); done ;;
       -*) ;;
       *) [ -n "$command" ] || command=${COMP_WORDS[i]} ;;
     esac
   done
+  [[ $last != = ]] || last=${COMP_WORDS[COMP_CWORD-2]}
   case $last in
     --kind|--kinds) COMPREPLY=($(compgen -W '%s' -- "$word")); return ;;
   esac
@@ -68,7 +75,7 @@ _holdfast() {
     '') COMPREPLY=($(compgen -W '%s --redis --json --help' -- "$word")); return ;;
     help) COMPREPLY=($(compgen -W '%s' -- "$word")); return ;;
     completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$word")); return ;;
-`, strings.Join(kindWords(), " "), strings.Join(names, " "), strings.Join(names, " "))
+`, strings.Join(kindWords(), " "), names, names)
 	for _, c := range commands() {
 		var forms []string
 		for _, d := range flagsOf(c) {
@@ -87,11 +94,17 @@ complete -o default -F _holdfast holdfast
 
 func completeZsh(w io.Writer) {
 	quote := strings.NewReplacer("'", `'\''`, "[", `\[`, "]", `\]`, ":", `\:`).Replace
-	fmt.Fprint(w, "#compdef holdfast\n# zsh completion of holdfast\n_holdfast() {\n  local -a commands\n  commands=(\n")
+	fmt.Fprint(w, "#compdef holdfast\n# zsh completion of holdfast\n_holdfast() {\n  local -a commands\n  local -i at=2\n  commands=(\n")
 	for _, c := range commands() {
 		fmt.Fprintf(w, "    '%s:%s'\n", c.name, quote(c.does))
 	}
 	fmt.Fprint(w, `  )
+  while (( at < CURRENT )) && [[ $words[at] == -* ]]; do
+    [[ $words[at] != (-r|--redis) ]] || (( at++ ))
+    (( at++ ))
+  done
+  shift $(( at - 2 )) words
+  (( CURRENT -= at - 2 ))
   if (( CURRENT == 2 )); then
     _describe command commands
     return
@@ -128,9 +141,10 @@ func completeZsh(w io.Writer) {
 
 func completeFish(w io.Writer) {
 	quote := strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace
+	names := strings.Join(commandNames(), " ")
 	fmt.Fprint(w, "# fish completion of holdfast\ncomplete -c holdfast -f\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "complete -c holdfast -n __fish_use_subcommand -a %s -d '%s'\n", c.name, quote(c.does))
+		fmt.Fprintf(w, "complete -c holdfast -n 'not __fish_seen_subcommand_from %s' -a %s -d '%s'\n", names, c.name, quote(c.does))
 		for _, d := range flagsOf(c) {
 			fmt.Fprintf(w, "complete -c holdfast -n '__fish_seen_subcommand_from %s'", c.name)
 			for _, name := range d.names {
@@ -150,5 +164,6 @@ func completeFish(w io.Writer) {
 		}
 	}
 	fmt.Fprint(w, "complete -c holdfast -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n")
-	fmt.Fprint(w, "complete -c holdfast -n '__fish_seen_subcommand_from exec lead' -a '(__fish_complete_subcommand)'\n")
+	fmt.Fprintf(w, "complete -c holdfast -n '__fish_seen_subcommand_from help' -a '%s'\n", names)
+	fmt.Fprint(w, `complete -c holdfast -n 'contains -- -- (commandline -opc)' -a '(complete -C (string replace -r "^.*? -- +" "" -- (commandline -cp)))'`+"\n")
 }

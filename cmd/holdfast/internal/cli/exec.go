@@ -90,7 +90,7 @@ type holding struct {
 	grace   time.Duration
 }
 
-// newHolding checks the arguments and finds the program. longest is the time of --at-most; 0: it was not given. The error describes a wrong
+// newHolding checks the arguments and finds the program. longest is the time of --at-most, or 0 if it was not given. The error describes a wrong
 // invocation, or is a *supervise.NotStarted.
 func newHolding(in input, lease, grace, longest time.Duration) (*holding, error) {
 	switch {
@@ -123,7 +123,6 @@ func newHolding(in input, lease, grace, longest time.Duration) (*holding, error)
 	return h, err
 }
 
-// refuse reports the error of newHolding.
 func (a *app) refuse(command string, err error) int {
 	if failed, ok := errors.AsType[*supervise.NotStarted](err); ok {
 		a.complain(text.Message(err.Error()))
@@ -141,7 +140,6 @@ func (h *holding) under(a *app, lease *holdfast.Lease, signals <-chan os.Signal)
 	return c.Run(lease)
 }
 
-// environment returns the environment of the command.
 func environment(name string, lease *holdfast.Lease) (env []string) {
 	const prefix = "HOLDFAST_"
 	for _, variable := range os.Environ() {
@@ -271,10 +269,17 @@ func (o *execFlags) acquire(
 	return lock.Acquire(ctx, options...)
 }
 
-// setPermits sets the number of permits, unless it was set before. It takes no longer than --wait allows.
+// permitsMax is how long --try waits until the number of permits is set.
+const permitsMax = 2 * time.Second
+
+// setPermits sets the number of permits, unless it was set before. It takes no longer than --try or --wait allows.
 func (o *execFlags) setPermits(ctx context.Context, semaphore *holdfast.PermitSemaphore) error {
-	if o.wait > 0 {
-		limited, cancel := context.WithTimeout(ctx, o.wait)
+	wait := o.wait
+	if o.try {
+		wait = permitsMax
+	}
+	if wait > 0 {
+		limited, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		ctx = limited
 	}

@@ -59,7 +59,6 @@ func helpCommand() *command {
 	}
 }
 
-// help describes one command.
 func (a *app) help(c *command) int {
 	width := columnsOf(a.stdout, 100)
 	var b strings.Builder

@@ -57,7 +57,7 @@ The environment of COMMAND has HOLDFAST_NAME, the name of the election; HOLDFAST
 // term is a term in progress. The election's goroutine passes it to the main goroutine.
 type term struct {
 	lease *holdfast.Lease
-	over  chan error // the result for the function given to Election.Run
+	over  chan error // what the function given to Election.Run should return
 }
 
 func (a *app) lead(o leadFlags, in input) int {

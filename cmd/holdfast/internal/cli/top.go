@@ -69,7 +69,7 @@ const (
 type look struct {
 	at    time.Time
 	took  time.Duration
-	name  string // of the only lock that was looked at; "": all locks
+	name  string // of the only lock that was looked at, or "" if all were
 	locks []inspect.Entry
 	more  bool // locks were left out
 	err   error

@@ -66,7 +66,7 @@ var topOrders = []struct {
 	{"name", func(x, y inspect.Entry) int { return cmp.Compare(x.Name, y.Name) }},
 }
 
-// wants returns the name of the lock that the next look is for; "": all locks.
+// wants returns the name of the lock that the next look is for, or "" if it is for all locks.
 func (v *topView) wants() string {
 	if v.open {
 		return v.selected

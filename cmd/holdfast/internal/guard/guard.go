@@ -111,7 +111,7 @@ func (g *Guard) Deadline(at time.Duration) bool { return g.send(orderDeadline, i
 func (g *Guard) Command(pid int) { g.send(orderCommand, int64(pid)) }
 
 // StepAside makes the guardian leave the group, which it still guards. The group is then gone as soon as its other processes have ended. Call
-// StepAside after the command has ended: from then on the guardian does not kill the process with the command's ID, which may be another one.
+// StepAside after the command has ended: from then on the guardian does not kill the process with the command's ID, because the ID may be reused.
 func (g *Guard) StepAside() { g.send(orderAside, int64(syscall.Getpgrp())) }
 
 // End kills the guardian and all processes that are left in the group. The caller must reap the process PID.

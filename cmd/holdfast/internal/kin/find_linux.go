@@ -41,8 +41,8 @@ func (r Run) find(wanted func(pid, group int) bool) (pids []int) {
 	return pids
 }
 
-// processes returns the IDs of all processes. If /proc belongs to another PID namespace, as in a container that has not mounted its own, it
-// returns none, because the IDs would belong to other processes.
+// processes returns the IDs of all processes. It returns none if /proc belongs to another PID namespace, as in a container that has not mounted
+// its own /proc: the IDs there belong to other processes.
 func processes() (pids []int) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return nil

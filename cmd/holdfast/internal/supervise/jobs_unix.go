@@ -10,7 +10,8 @@ import (
 )
 
 // suspend stops the process group of this process, and returns when the group continues, or soon after. It stops the group only if the
-// parent is a shell that can continue it. For SIGTSTP the kernel makes this check, but SIGTSTP does not stop a process that has caught it before.
+// parent is a shell that can continue it. The kernel makes this check for SIGTSTP, but not for SIGSTOP. suspend sends SIGSTOP, because
+// SIGTSTP no longer stops a process that has caught it.
 func suspend() {
 	signal.Ignore(syscall.SIGTSTP)
 	ours, err1 := unix.Getsid(0)

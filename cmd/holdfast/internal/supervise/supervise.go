@@ -46,7 +46,7 @@ type Command struct {
 type Result struct {
 	Code     int            // exit code, or 128 + the signal that ended the command
 	Stopped  bool           // the command was stopped because the lease had ended or was about to end
-	Received syscall.Signal // the last signal passed on that asks a process to end; 0: none
+	Received syscall.Signal // the last signal passed on that asks a process to end, or 0 if there is none
 }
 
 // Run starts the command in its own process group, and returns when no process of the run is left, or 10 s after SIGKILL. If the command cannot be
@@ -108,9 +108,9 @@ type run struct {
 	result   Result
 	deadline time.Duration // when the command gets SIGKILL at the latest: margin before the local deadline of the lease
 	told     time.Duration // the deadline that the guardian was last told; the guardian itself kills half a margin later
-	termAt   time.Duration // when processes that the command has left behind get SIGTERM; 0: not yet known
-	killAt   time.Duration // when the group gets SIGKILL; 0: no SIGTERM was sent
-	killed   time.Duration // when SIGKILL was first sent; 0: not yet
+	termAt   time.Duration // when processes that the command has left behind get SIGTERM, or 0 if not yet known
+	killAt   time.Duration // when the group gets SIGKILL, or 0 if no SIGTERM was sent
+	killed   time.Duration // when SIGKILL was first sent, or 0 if not yet
 	lookAt   time.Duration // when to look for strays again
 }
 
@@ -301,9 +301,8 @@ func (r *run) over() bool {
 	return false
 }
 
-// gone reports whether no process of the run is left. It looks for strays twice, because the first look may miss one: a process starts a child at a
-// place that the look has already passed, and ends before the look reaches the process itself. If there are very many processes, a look takes long;
-// then the pause after it is longer, too.
+// gone reports whether no process of the run is left. It looks for strays twice: before the first look reaches a process, the process may start a
+// child with an ID that the look has passed, and end. If there are very many processes, a look takes long; then the pause after it is longer, too.
 func (r *run) gone() bool {
 	now := guard.Now()
 	if !errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) || now < r.lookAt {

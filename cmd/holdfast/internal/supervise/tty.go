@@ -36,7 +36,7 @@ func isControlling(fd int) bool {
 	return err == nil
 }
 
-// ours reports whether this process is in the foreground, and sets given accordingly.
+// ours reports whether this process is in the foreground. It stores the answer in given, because its callers then put the command's group there.
 func (t *tty) ours() bool {
 	if !t.is {
 		return false
@@ -46,8 +46,8 @@ func (t *tty) ours() bool {
 	return t.given
 }
 
-// nameGroup moves this process into a group of its own if its group has no ID in this container, because the group's leader is outside. The
-// guardian could not join such a group, and the group could not be put back into the foreground.
+// nameGroup moves this process into a group of its own if the leader of its group is outside this container. Such a group has no ID here, so the
+// guardian could not join it, and it could not be put back into the foreground.
 func (t *tty) nameGroup() {
 	if syscall.Getpgrp() != 0 {
 		return

@@ -131,7 +131,7 @@ func JSON(v any) ([]byte, error) {
 	return []byte(out.String() + "\n"), nil
 }
 
-// Bytes returns s in base64 if s is not valid UTF-8, because JSON cannot represent it then; otherwise "".
+// Bytes returns s in base64 if s is not valid UTF-8, and "" if it is. A JSON string cannot represent invalid UTF-8.
 func Bytes(s string) string {
 	if utf8.ValidString(s) {
 		return ""

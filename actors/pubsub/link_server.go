@@ -4,22 +4,28 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
 // A link checks its server every 5 s while the check succeeds. On a service that does not count receivers correctly, each check fails and costs a
 // connection, so the interval grows.
 const (
-	placeEvery    = 5 * time.Second
-	placeEveryMax = 5 * time.Minute
+	serverEvery    = 5 * time.Second
+	serverEveryMax = 5 * time.Minute
 )
 
+// remind has the subscriber compare the master of the link with the masters that the client of a cluster knows. A master that has become a replica
+// keeps the connection, and passes the messages of the new master on. But a release at the new master does not count this subscriber.
+func (l *link) remind() {
+	for l.pause(serverEvery) {
+		l.config.Root.Send(l.owner, linkDue{l})
+	}
+}
+
 // stay keeps the connection at the server that executes the scripts. A host name or an address may be moved to a new master. Then new connections
-// for commands lead to the new master, but this connection may survive at the old one. It may even receive messages: the old master may have become
-// a replica of the new one, which passes messages on to its replicas. But a release at the new master does not count this subscriber, so the
-// releasing process concludes that nobody waits for the lock.
+// for commands lead to the new master, but this connection may survive at the old one. This connection may even receive messages: the old master
+// may have become a replica of the new one, and a master passes messages on to its replicas. But a release at the new master does not count this
+// subscriber, so the releasing process concludes that nobody waits for the lock.
 //
 // To detect this, the link publishes to a channel to which only it is subscribed, by the route of the commands. The message must have a receiver.
 func (l *link) stay() {
@@ -27,38 +33,38 @@ func (l *link) stay() {
 	if err != nil {
 		return
 	}
-	for every := placeEvery; l.pause(every); {
-		pubsub := l.listening(own)
-		if pubsub == nil {
+	for every := serverEvery; l.pause(every); {
+		c := l.listening(own)
+		if c == nil {
 			continue
 		}
 		n, err := l.publish(own)
 		switch {
 		case err != nil: // no right to publish, or no server: the check proves nothing
 		case n > 0:
-			every = placeEvery
+			every = serverEvery
 		default:
-			every = min(2*every, placeEveryMax)
-			_ = pubsub.Close() // the link then connects again, by the route of the commands
+			every = min(2*every, serverEveryMax)
+			c.end() // the link then connects again, by the route of the commands
 		}
 	}
 }
 
 // listening returns the present connection if it is subscribed to the link's own channel. Otherwise it returns nil, and asks for that
 // subscription if the link has other channels.
-func (l *link) listening(own string) (pubsub *redis.PubSub) {
+func (l *link) listening(own string) (c *connection) {
 	_ = l.change(func() error {
 		wanted := len(l.subs.wanted)
 		_, asked := l.subs.wanted[own]
 		switch {
 		case l.subs.has[own]:
-			pubsub = l.pubsub
+			c = l.conn
 		case wanted > 0 && !asked:
 			l.subs.want(own, true)
 		}
 		return nil
 	})
-	return pubsub
+	return c
 }
 
 func (l *link) publish(channel string) (receivers int64, err error) {

@@ -22,8 +22,8 @@ const (
 
 // admit takes in a request. before says that the request was part of a member until now, so it is already counted as a waiter.
 //
-// Two kinds of request do not wait behind the queue, because the queue may be waiting for their very owner: re-entries, and requests of an
-// owner that holds the lock alone and wants to share it.
+// Re-entries do not wait behind the queue, because the queue may be waiting for their very owner. For the same reason, a request does not wait if
+// its owner holds the lock exclusively and wants to share it.
 func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	if !before {
 		r.Came = now
@@ -40,7 +40,7 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 		h.join(now, &h.newMember(r).State, r)
 		return
 	}
-	switch waiting := h.crowd; {
+	switch waiting := h.waiting; {
 	case r.Try && !h.open(now, r): // before the limit: a try does not wait
 		h.wanted = h.fixed > 0
 		h.answer(r, h.busyError(now, r))
@@ -51,7 +51,7 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	}
 }
 
-// objection returns the error for an acquire that cannot be served at all; nil: it can.
+// objection returns the error for an acquire that cannot be served at all, or nil if it can.
 func (h *Group) objection(r *wait.Request) error {
 	switch {
 	case r.Requester != nil && h.WaitingOf(r.Requester, r.ID) != nil:
@@ -65,14 +65,14 @@ func (h *Group) objection(r *wait.Request) error {
 }
 
 // open reports whether r, a try, would become part of a member at once, or as soon as the members that no caller needs any more have ended
-// (vacates). A try may not wait for other requests. A try that shares the lock may join holders; a try that wants the lock alone may not.
+// (vacates). A try may not wait for other requests. A try that shares the lock may join holders; a try that wants the lock exclusively may not.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
 	}
 	for s := h.first; s != nil; s = s.next {
-		alone := r.Address.Kind.Grants == scripts.GrantPerLock
-		if s.contends() && (alone || s.waits(now)) || len(s.holds) > 0 && alone {
+		exclusive := r.Address.Kind.Grants == scripts.GrantPerLock
+		if s.contends() && (exclusive || s.waits(now)) || len(s.holds) > 0 && exclusive {
 			return false
 		}
 	}
@@ -115,7 +115,7 @@ func (h *Group) place(now time.Duration, r *wait.Request) bool {
 	return true
 }
 
-// find returns the member for r; nil: r needs a new one; not ok: r has to wait.
+// find returns the member for r, or nil if r needs a new one. ok is false if r has to wait.
 func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	switch kind := r.Address.Kind; {
 	case kind.Queued:
@@ -140,7 +140,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	places, behind := []*member{s}, 0
 	for other := s.next; other != nil && behind < behindMax; other = other.next {
 		behind++
-		if !other.contends() {
+		if !other.contends() || other.queue.Front().Try { // a try has no place, and is refused rather than queued
 			continue
 		}
 		if !places[len(places)-1].suits(other.queue.Front()) {
@@ -154,9 +154,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 		from.queue.Remove(r)
 		from.unbindMoved(r)
 		h.join(now, &places[i-1].State, r)
-	}
-	if len(places) > 1 {
-		h.deliver(now, &places[len(places)-1].State, nil)
+		h.deliver(now, &from.State, nil) // the last member has nothing left to do, and no member watches the actor of a waiter that has left it
 	}
 }
 
@@ -179,7 +177,7 @@ func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	return found, true
 }
 
-// findShared finds the member for a request that shares the lock. The request waits while a member has the lock alone or waits for that.
+// findShared finds the member for a request that shares the lock. The request waits while a member has the lock exclusively or waits for that.
 // Requests for the usual lease share one member as long as its lease is renewed. A request with other terms gets a member of its own, and so does a
 // try that comes while the shared member asks Redis.
 func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, ok bool) {
@@ -212,29 +210,30 @@ func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 	return r.Try || n < contendersMax
 }
 
-// upgrades reports whether r's owner shares the lock that it now wants alone: it would wait for itself.
+// upgrades reports whether r's owner shares the lock that it now wants exclusively: it would wait for itself.
 func (h *Group) upgrades(r *wait.Request) bool {
-	return r.Address.Kind.Grants == scripts.GrantPerLock && h.alone(r.Owner) == nil &&
+	return r.Address.Kind.Grants == scripts.GrantPerLock && h.exclusive(r.Owner) == nil &&
 		h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Grants != scripts.GrantPerLock }) != nil
 }
 
-// above returns the member with which r's owner holds the write lock, if r asks for the read lock: a writer may also read. nil: there is none.
+// above returns the member with which r's owner holds the write lock, if r asks for the read lock: a writer may also read. It returns nil if there
+// is none.
 func (h *Group) above(r *wait.Request) *member {
 	if r.Address.Kind.Grants == scripts.GrantPerLock {
 		return nil
 	}
-	return h.alone(r.Owner)
+	return h.exclusive(r.Owner)
 }
 
-// enters reports whether a contender's owner holds the lock alone.
+// enters reports whether a contender's owner holds the lock exclusively.
 func (h *Group) enters(s *member) bool { return s.contends() && h.above(s.queue.Front()) != nil }
 
-// alone returns the member with which an owner holds the lock alone; nil: none.
-func (h *Group) alone(owner protocol.Owner) *member {
+// exclusive returns the member with which an owner holds the lock exclusively, or nil if there is none.
+func (h *Group) exclusive(owner protocol.Owner) *member {
 	return h.holds(owner, func(s *member) bool { return s.address.Kind.Grants == scripts.GrantPerLock })
 }
 
-// holds returns the first member with which the owner holds the lock and for which the function such returns true; nil: none.
+// holds returns the first member with which the owner holds the lock and for which the function such returns true, or nil if there is none.
 func (h *Group) holds(owner protocol.Owner, such func(s *member) bool) *member {
 	if owner.IsZero() {
 		return nil
@@ -247,7 +246,7 @@ func (h *Group) holds(owner protocol.Owner, such func(s *member) bool) *member {
 	return nil
 }
 
-// reentered returns the member with which r's owner already holds the lock, so that r re-enters; nil: none.
+// reentered returns the member with which r's owner already holds the lock, so that r re-enters, or nil if there is none.
 func (h *Group) reentered(r *wait.Request) *State {
 	if !r.Address.Kind.Owned {
 		return nil
@@ -264,15 +263,15 @@ func (h *Group) reentered(r *wait.Request) *State {
 func (h *Group) newMember(r *wait.Request) *member {
 	s := &member{group: h, shared: r.Address.Kind.Grants == scripts.GrantPerProcess && !r.Own()}
 	s.init(h.policy, r.Address)
-	s.queue.Crowd = &h.crowd
+	s.queue.Total = &h.waiting
 	h.arrivals++
-	s.ringing = &alarmPlace{order: h.arrivals}
+	s.ringing = &alarmEntry{order: h.arrivals}
 	s.self, s.turns, s.member = h.self, &h.turns, s
 	s.standby = r.Address.Kind.Queued && h.holding+h.members > 0
-	if alone := h.above(r); alone != nil {
+	if writer := h.above(r); writer != nil {
 		s.shared = false
-		if !alone.grant.lent { // a writer's first read lock gets the number of the write grant; further ones get new numbers
-			alone.grant.lent, s.reserved = true, alone.grant.plain
+		if !writer.grant.lent { // a writer's first read lock gets the number of the write grant; further ones get new numbers
+			writer.grant.lent, s.reserved = true, writer.grant.plain
 		}
 	}
 	h.link(s, h.last)
@@ -280,7 +279,7 @@ func (h *Group) newMember(r *wait.Request) *member {
 	return s
 }
 
-// link puts a member behind another one; nil: at the front.
+// link puts a member behind another one, or at the front if ahead is nil.
 func (h *Group) link(s, ahead *member) {
 	s.prev, s.next = ahead, h.first
 	if ahead == nil {
@@ -309,22 +308,55 @@ func (h *Group) unlink(s *member) {
 	}
 }
 
-// joined notes that a contender has joined Redis' queue, and moves it behind the last of those that have joined before it. Contenders join in
-// another order than they came if calls overtake each other or are lost. Those that have not joined yet will be behind this one.
+// joined notes that a contender has joined Redis' queue, and moves it behind the last contender that joined before it. Those that have not joined yet
+// stay behind it. The order of joining differs from the order of arrival if calls overtake each other or are lost.
+//
+// If the first reply was lost, the reply to the repeated call does not say when the contender joined. The contender then moves ahead of those that
+// arrived later.
 func (h *Group) joined(s *member, done *callDone) {
-	if !s.pending.standing || s.pending.id != done.call.terms.Grant {
-		return // the place is being given up
+	at := done.acquired.Joined
+	switch {
+	case !s.pending.standing || s.pending.id != done.call.terms.Grant: // the place is being given up
+		return
+	case at == 0 && done.call.terms.Standing: // it has kept its place
+		return
 	}
 	ahead := s.prev
-	if done.call.terms.Standing { // it has lost its place, and has joined again
+	if s.joined > 0 { // it has lost its place, and has joined again
 		ahead = h.last
 	}
 	h.unlink(s)
-	s.joined = done.acquired.Joined
-	for ahead == s || ahead != nil && (!ahead.contends() || ahead.joined == 0 || ahead.joined > s.joined) {
+	for ahead == s || ahead != nil && !ahead.joinedBefore(s, at) {
 		ahead = ahead.prev
 	}
 	h.link(s, ahead)
+	switch {
+	case at > 0:
+		s.joined = at
+	case ahead != nil:
+		s.joined = ahead.joined
+	default:
+		s.joined = 1
+	}
+}
+
+// joinedBefore reports whether this contender joined Redis' queue before other, which joined at the time at; 0 means that the time is unknown.
+func (s *member) joinedBefore(other *member, at int64) bool {
+	switch {
+	case !s.contends() || s.joined == 0:
+		return false
+	case at == 0:
+		return s.ringing.order < other.ringing.order
+	}
+	return s.joined <= at
+}
+
+// rejoins puts a member that asks for a new grant at the end, because that grant joins Redis' queue at its end.
+func (h *Group) rejoins(s *member) {
+	if h.address.Kind.Queued && s != h.last {
+		h.unlink(s)
+		h.link(s, h.last)
+	}
 }
 
 // leaveMember removes a member that has nothing left to do.
@@ -335,8 +367,8 @@ func (h *Group) leaveMember(s *member) {
 	h.members--
 }
 
-// promote ends the standby of this process's first contender when there is no local holder. The contender then subscribes to the channel. While
-// there was a local holder, it did not need to: the holder's release would have made it the heir.
+// promote ends the standby of this process's first contender when there is no local holder, so that the contender subscribes to the channel. Before
+// that, it needed no message: the holder's release would have made it the heir.
 func (h *Group) promote(now time.Duration) {
 	if !h.address.Kind.Queued || h.holding > 0 {
 		return

@@ -1,0 +1,22 @@
+package actors
+
+import "github.com/holdfast-go/holdfast/actors/pubsub"
+
+// Listen calls notify for each message of a channel, and after each new subscription, because messages may have been missed before. It does so until
+// stop is called. Events about the subscription carry name, the name of a lock. notify must not block.
+func (e *Engine) Listen(channel, name string, notify func()) (stop func()) {
+	l := &listener{notify}
+	e.root.Send(e.subscriber, pubsub.Subscribe{Channel: channel, Name: name, Who: l})
+	return func() {
+		select {
+		case <-e.Closing(): // the subscriber may have stopped, and forgets all subscriptions anyway
+		default:
+			e.root.Send(e.subscriber, pubsub.Unsubscribe{Channel: channel, Who: l})
+		}
+	}
+}
+
+type listener struct{ notify func() }
+
+// Send is called for each message.
+func (l *listener) Send(any) { l.notify() }

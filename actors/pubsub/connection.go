@@ -1,0 +1,146 @@
+package pubsub
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+)
+
+// connection is a connection of a link. One goroutine reads, and another one writes subscriptions.
+//
+// After an error, go-redis would by itself subscribe again to all channels in one command, and would drop a refusal. So go-redis is kept from
+// connecting again: each connection is a PubSub of its own, and is used under redisnode.Connected.
+type connection struct {
+	pubsub *redis.PubSub
+	ctx    context.Context // ends with the connection
+	end    context.CancelFunc
+	wake   chan struct{} // wakes the writer
+}
+
+// connect makes a connection and reads from it until it breaks or the link is closed. It reports whether the server has replied at all.
+func (l *link) connect(try int) (worked bool) {
+	defer l.config.Events.RecoverIn("connection")
+	pubsub, err := l.dial(try)
+	if err != nil {
+		return false
+	}
+	c := &connection{pubsub: pubsub, wake: make(chan struct{}, 1)}
+	c.ctx, c.end = context.WithCancel(l.ctx)
+	defer c.end()
+	defer context.AfterFunc(c.ctx, func() { _ = pubsub.Close() })()
+	defer l.begin(nil)
+	l.begin(c)
+	var writer sync.WaitGroup
+	writer.Go(func() { l.write(c) })
+	worked = l.read(c)
+
+	// Not deferred: in read, go-redis calls the user's DialHook with a mutex locked. If the hook panics or ends its goroutine, the mutex stays locked,
+	// and Close and maybe the writer wait for it for ever. If the hook hangs, this link gets no messages until it returns.
+	c.end()
+	writer.Wait()
+	_ = pubsub.Close()
+	return worked
+}
+
+// dial makes a connection and sends a ping. The client's timeouts bound the handshake of a go-redis connection.
+func (l *link) dial(try int) (*redis.PubSub, error) {
+	n := l.node
+	if n == nil {
+		if n = l.config.Nodes.Any(try); n == nil {
+			return nil, rpc.ErrNoAnswer
+		}
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, deadAfter)
+	defer cancel()
+	pubsub := n.Client.Subscribe(ctx) // no channel yet, so this sends nothing
+	if err := pubsub.Ping(ctx); err != nil {
+		_ = pubsub.Close()
+		return nil, err
+	}
+	return pubsub, nil
+}
+
+// begin gives the link a new connection, or nil if there is none. The reply to the ping of dial has not arrived yet.
+func (l *link) begin(c *connection) {
+	_ = l.change(func() error {
+		l.conn = c
+		l.subs.reset()
+		l.subs.expect(&ask{do: askPing})
+		return nil
+	})
+}
+
+// read reads until the connection breaks or ends. It reports whether the server has replied at all.
+func (l *link) read(c *connection) (worked bool) {
+	for last := l.config.Clock.Now(); ; {
+		message, err := c.pubsub.ReceiveTimeout(redisnode.Connected, pingAfter)
+		now := l.config.Clock.Now()
+		switch {
+		case redisnode.IsReply(err):
+			err = l.change(func() error { return l.takeRefusal(err) })
+		case redisnode.IsTimeout(err) && now-last < deadAfter:
+			_ = l.change(func() error { l.subs.tick(); return nil })
+			continue
+		case err == nil:
+			err = l.take(message)
+		}
+		if err != nil {
+			return worked
+		}
+		last, worked = now, true
+	}
+}
+
+// wakeWriter makes the writer send what the link has to send. It does not block.
+func (c *connection) wakeWriter() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write sends commands whenever it is woken. If that fails, it ends the connection.
+func (l *link) write(c *connection) {
+	defer c.end()
+	for {
+		select {
+		case <-c.wake:
+		case <-c.ctx.Done():
+			return
+		}
+		for _, a := range l.toSend(c) {
+			if l.send(c.pubsub, a) != nil {
+				return
+			}
+		}
+	}
+}
+
+// toSend returns the commands that are to be sent over a connection now: none if the link has another connection.
+func (l *link) toSend(c *connection) []ask {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != c {
+		return nil
+	}
+	return l.subs.next()
+}
+
+func (l *link) send(pubsub *redis.PubSub, a ask) (err error) {
+	defer redisnode.RecoverTo(&err)
+	switch {
+	case a.do == askPing:
+		return pubsub.Ping(redisnode.Connected)
+	case a.do == askSubscribe && l.node != nil:
+		return pubsub.SSubscribe(redisnode.Connected, a.channels...)
+	case a.do == askSubscribe:
+		return pubsub.Subscribe(redisnode.Connected, a.channels...)
+	case l.node != nil:
+		return pubsub.SUnsubscribe(redisnode.Connected, a.channels...)
+	}
+	return pubsub.Unsubscribe(redisnode.Connected, a.channels...)
+}
