@@ -44,8 +44,8 @@ type (
 	// SubscribeRefused reports that Redis refuses the subscription to a lock's channel. The lock's waiters retry once a second. Fields: Name,
 	// Channel and Err. See [protocol.SubscribeRefused].
 	SubscribeRefused = protocol.SubscribeRefused
-	// QueueLost reports that a waiter of a fair lock was removed from the queue in Redis, and is now at its end. Fields: Name and ID, the
-	// waiter's owner field. See [protocol.QueueLost].
+	// QueueLost reports that a waiter of a fair lock was removed from the queue in Redis, and queues again at its end. Fields: Name and ID,
+	// the owner field of the lost place. See [protocol.QueueLost].
 	QueueLost = protocol.QueueLost
 	// ActorPanicked reports a panic in an actor of the runtime, in a hook of the Redis client, or in an actor that uses Lock.PID.
 	// Fields: Name, Value (of the panic) and Stack. See [protocol.ActorPanicked].

@@ -87,10 +87,10 @@ type SubscribeRefused struct {
 }
 
 // QueueLost reports that a waiter of a fair lock was removed from the queue, because another client's clock is ahead or this process
-// was paused. The waiter is now at the end of the queue.
+// was paused. The waiter queues again, at the end, with a new ID.
 type QueueLost struct {
 	Name string
-	ID   string // owner field in Redis
+	ID   string // owner field of the lost place in Redis
 }
 
 // ActorPanicked reports a panic in an actor of the runtime, in a hook of the Redis client, or in an actor of the user to which the runtime
@@ -194,7 +194,7 @@ func (e SubscribeRefused) String() string {
 }
 
 func (e QueueLost) String() string {
-	return fmt.Sprintf("lock %q: waiter %s lost its place in the queue and is now at its end", e.Name, e.ID)
+	return fmt.Sprintf("lock %q: waiter %s lost its place in the queue, and queues again at its end", e.Name, e.ID)
 }
 
 func (e ActorPanicked) String() string {

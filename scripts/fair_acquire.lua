@@ -1,5 +1,6 @@
 -- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again
--- and counts once, or keeps its place in the queue. If that place was lost, it joins at the end.
+-- and counts once, or keeps its place in the queue. If that place was lost, the reply says so, and the grant does not join again: a reply
+-- can be lost too, and the waiter must learn of its loss.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}
@@ -8,7 +9,7 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] place       try (do not queue) | new | kept (it should be in the queue)
+-- ARGV[4] place       try (do not queue) | new | kept (it should be in the queue, else the place was lost)
 -- ARGV[5] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
 -- ARGV[6] runtime     UUID of this runtime
 -- ARGV[7] stay        ms from now for which this runtime is known to live; noted when a grant joins the queue, and when the last
@@ -47,7 +48,7 @@ end
 if holder then demand(lock, holder) end
 
 local queued, score = 0, redis.call('zscore', timeouts, grant)
-if place ~= 'try' then
+if place == 'new' or score and place == 'kept' then
   queued = 1
   local joins, before = not score, tonumber(score)
   if joins then

@@ -127,9 +127,9 @@ func (s *State) abandonPending(now time.Duration) {
 // onInherited takes over a grant that a release of this process has created in Redis. If the contender has an acquire for the same grant in flight,
 // its result is awaited first. Otherwise a copy of the acquire could run later, and take the lock again after its release.
 //
-// A force-release may be executed between the release and that acquire. The acquire then joins the queue again, or takes the lock again. In the first
-// case the contender asks once more (wokenFor). In the second case Redis has the grant although the force-release ends it here, so it is released in
-// the background (duplicateUntil).
+// A force-release may be executed between the release and that acquire. The acquire then joins the queue, finds its place lost, or takes the lock
+// again. In the first two cases the contender asks once more (wokenFor). In the third case Redis has the grant although the force-release ends it
+// here, so it is released in the background (duplicateUntil).
 func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
 		return // the grant was abandoned meanwhile, and is released in the background
@@ -182,7 +182,7 @@ func (s *State) onAcquireDone(now time.Duration, m *callDone) {
 		s.onUnacked(now, m)
 	case m.class == scripts.Done && m.acquired.Granted:
 		s.onGranted(now, m)
-	case s.pending.inherited > 0 && m.acquired.Joined == 0:
+	case s.pending.inherited > 0 && (m.class != scripts.Done || m.acquired.Queued && m.acquired.Joined == 0):
 		s.inherit(now)
 	case m.class == scripts.Done:
 		s.onBusy(now, m)

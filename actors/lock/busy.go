@@ -17,13 +17,16 @@ import (
 // message. Otherwise they wait for the subscription, and then try again, because they get no message of a release before it. In both cases a timer
 // limits the wait: a message may be lost, and when a dead process's lease expires, none is sent.
 func (s *State) onBusy(now time.Duration, m *callDone) {
-	if m.acquired.Queued {
+	switch {
+	case m.acquired.Queued:
 		s.pending.standing, s.phase = true, free
 		s.member.first = m.acquired.First
-		if m.acquired.Joined > 0 && m.call.terms.Standing {
-			s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.address.Name, ID: s.pending.id}})
-		}
-	} else {
+	case s.pending.standing: // the place was lost: the next attempt joins the queue again, with a new grant
+		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.address.Name, ID: s.pending.id}})
+		s.forgetPending(now, m.sent)
+		s.failures, s.retryAt = wait.Failures{}, now
+		return
+	default:
 		s.forgetPending(now, m.sent)
 	}
 	s.failures = wait.Failures{}

@@ -315,16 +315,10 @@ func (h *Group) unlink(s *member) {
 // arrived later.
 func (h *Group) joined(s *member, done *callDone) {
 	at := done.acquired.Joined
-	switch {
-	case !s.pending.standing || s.pending.id != done.call.terms.Grant: // the place is being given up
-		return
-	case at == 0 && done.call.terms.Standing: // it has kept its place
+	if !s.pending.standing || s.pending.id != done.call.terms.Grant || done.call.terms.Standing { // it has given up its place, lost it or kept it
 		return
 	}
 	ahead := s.prev
-	if s.joined > 0 { // it has lost its place, and has joined again
-		ahead = h.last
-	}
 	h.unlink(s)
 	for ahead == s || ahead != nil && !ahead.joinedBefore(s, at) {
 		ahead = ahead.prev

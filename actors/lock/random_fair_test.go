@@ -133,8 +133,9 @@ func (k *fairKey) acquire(w *world, c *lockCall, a *scripts.Acquired) {
 		a.TTL, a.Holder = k.expires-w.Now, k.holder
 		w.demand(k.holder, false)
 	}
-	if a.Queued = !c.terms.Try; a.Queued {
-		if k.lives[processOf(id)] = w.Now + machinetest.Lease; !slices.Contains(k.queue, id) {
+	queued := slices.Contains(k.queue, id)
+	if a.Queued = queued || !c.terms.Try && !c.terms.Standing; a.Queued {
+		if k.lives[processOf(id)] = w.Now + machinetest.Lease; !queued {
 			k.queue, k.joined[id] = append(k.queue, id), w.Now
 			k.joins++
 			a.Joined = k.joins

@@ -74,9 +74,11 @@ func fairWaiters() {
 	for range count {
 		pending := lock.AcquireAsync(context.Background())
 		go func() {
-			if _, err := pending.Lease(); err == nil {
-				fmt.Println("granted")
+			if _, err := pending.Lease(); err != nil {
+				fmt.Println(err)
+				return
 			}
+			fmt.Println("granted")
 		}()
 		defer runtime.KeepAlive(pending)
 	}
