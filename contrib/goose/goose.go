@@ -24,13 +24,16 @@ import (
 
 // NewLocker makes a locker for goose.WithLocker. Lock waits until its context ends. name is the name of a holdfast.Lock; processes that migrate the
 // same database must use the same name.
-func NewLocker(rt *holdfast.Runtime, name string) lock.Locker {
-	return &locker{lock: rt.Lock(name), name: name}
+func NewLocker(rt *holdfast.Runtime, name string) lock.Locker { return newLocker(rt, name) }
+
+// NewSessionLocker makes a locker for goose.WithSessionLocker. It uses the same lock as NewLocker. The connection only tells users of the
+// locker apart; nothing is sent on it.
+func NewSessionLocker(rt *holdfast.Runtime, name string) lock.SessionLocker {
+	return sessionLocker{newLocker(rt, name)}
 }
 
-// NewSessionLocker makes a locker for goose.WithSessionLocker. It uses the same lock as NewLocker, and does nothing with the connection.
-func NewSessionLocker(rt *holdfast.Runtime, name string) lock.SessionLocker {
-	return sessionLocker{&locker{lock: rt.Lock(name), name: name}}
+func newLocker(rt *holdfast.Runtime, name string) *locker {
+	return &locker{lock: rt.Lock(name), name: name, leases: map[*sql.Conn][]*holdfast.Lease{}}
 }
 
 type locker struct {
@@ -38,41 +41,49 @@ type locker struct {
 	name string
 
 	mu     sync.Mutex
-	leases []*holdfast.Lease // oldest first; all but the last were lost and are not unlocked yet
+	leases map[*sql.Conn][]*holdfast.Lease // by session, or all under nil; oldest first: all but the last were lost and are not unlocked yet
 }
 
 // Lock waits for the lock.
-func (l *locker) Lock(ctx context.Context, _ *sql.DB) error {
+func (l *locker) Lock(ctx context.Context, _ *sql.DB) error { return l.acquire(ctx, nil) }
+
+// Unlock releases the lock.
+func (l *locker) Unlock(ctx context.Context, _ *sql.DB) error { return l.release(ctx, nil) }
+
+func (l *locker) acquire(ctx context.Context, session *sql.Conn) error {
 	lease, err := l.lock.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leases = append(l.leases, lease)
+	l.leases[session] = append(l.leases[session], lease)
 	return nil
 }
 
-// Unlock releases the lock.
-func (l *locker) Unlock(ctx context.Context, _ *sql.DB) error {
-	lease := l.oldest()
+func (l *locker) release(ctx context.Context, session *sql.Conn) error {
+	lease := l.oldest(session)
 	if lease == nil {
 		return fmt.Errorf("unlock %q: %w", l.name, errNotLocked)
 	}
 	return lease.Release(ctx)
 }
 
-// oldest removes and returns the oldest lease. If one user of this locker has lost the lock and another one holds it, the loser's Unlock must not end
-// the other's lease.
-func (l *locker) oldest() *holdfast.Lease {
+// oldest removes and returns the oldest lease of a session. If one user of this locker has lost the lock and another one holds it, the loser's Unlock
+// must not end the other's lease.
+func (l *locker) oldest(session *sql.Conn) *holdfast.Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.leases) == 0 {
+	of := l.leases[session]
+	switch len(of) {
+	case 0:
 		return nil
+	case 1:
+		delete(l.leases, session) // otherwise the connection would be kept in memory
+	default:
+		l.leases[session] = of[1:]
 	}
-	lease := l.leases[0]
-	l.leases = l.leases[1:]
-	return lease
+	return of[0]
 }
 
 var errNotLocked = errors.New("it is not locked")
@@ -80,9 +91,11 @@ var errNotLocked = errors.New("it is not locked")
 type sessionLocker struct{ *locker }
 
 // SessionLock waits for the lock.
-func (l sessionLocker) SessionLock(ctx context.Context, _ *sql.Conn) error { return l.Lock(ctx, nil) }
+func (l sessionLocker) SessionLock(ctx context.Context, session *sql.Conn) error {
+	return l.acquire(ctx, session)
+}
 
 // SessionUnlock releases the lock.
-func (l sessionLocker) SessionUnlock(ctx context.Context, _ *sql.Conn) error {
-	return l.Unlock(ctx, nil)
+func (l sessionLocker) SessionUnlock(ctx context.Context, session *sql.Conn) error {
+	return l.release(ctx, session)
 }

@@ -117,3 +117,19 @@ func TestLocker_LosersUnlockEndsNobodysLock(t *testing.T) {
 	require.NoError(t, err)
 	assert.NoError(t, lease.Release(t.Context()))
 }
+
+// A session that holds the lock unlocks before another session that has lost it. Each ends its own lease.
+func TestSessionLocker_SessionEndsItsOwnLease(t *testing.T) {
+	t.Parallel()
+	redis := holdfasttest.New(t)
+	l, other := holdgoose.NewSessionLocker(redis.Runtime(holdfast.Options{Lease: time.Second}), "m"), redis.Runtime().Lock("m")
+	loser, holder := new(sql.Conn), new(sql.Conn)
+	require.NoError(t, l.SessionLock(t.Context(), loser))
+	redis.Lose("m")
+	require.NoError(t, l.SessionLock(t.Context(), holder), "once the loss is noticed")
+	require.NoError(t, l.SessionUnlock(t.Context(), holder))
+	lease, err := other.TryAcquire(t.Context())
+	require.NoError(t, err)
+	assert.ErrorIs(t, l.SessionUnlock(t.Context(), loser), holdfast.ErrLeaseLost)
+	assert.NoError(t, lease.Release(t.Context()))
+}
