@@ -43,8 +43,8 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, false)
 }
 
-// TryAcquire makes one attempt to take n permits. If too few are available, or others in this process are waiting for permits, the
-// error matches ErrNotAcquired. Its text says if TrySetPermits was never called.
+// TryAcquire makes one attempt to take n permits. If too few are available, or others in this process are waiting, the error
+// matches ErrNotAcquired. If TrySetPermits was never called, its text says so.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, true)
 }

@@ -65,8 +65,8 @@ type Kind struct {
 	NotSet string // error text while the kind's number has not been set, or "" if the kind has none
 
 	Channel func(raw, grant string) string // the channel on which a contender for this grant is notified of releases, or nil if there is none
-	// Others is an additional channel, on which the first waiter in Redis' queue is notified of releases of other kinds of lock. It is set only
-	// for Queued kinds. For other kinds, these messages are also published on Channel.
+	// Others is set only for Queued kinds. It is the channel for releases of other kinds of lock, to which the first waiter in Redis' queue also
+	// subscribes. Without a queue, Channel has these messages, too.
 	Others func(raw string) string
 
 	Keeps func(raw string) string // the key that outlives the lock, or nil if there is none

@@ -6,7 +6,7 @@ import (
 )
 
 // Other libraries write a lock as a string. While a fleet migrates from one of them, an acquire treats such a key as a lock that
-// another owner holds. The scripts for this are variants of those that refuse such a key, because only the variants need the right to TYPE.
+// another owner holds. Only the scripts for this need the right to TYPE, so they are variants of the usual ones, which refuse such a key.
 
 // ofString is the holder in the reply of an acquire that found a string.
 const ofString = "string"

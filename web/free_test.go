@@ -84,7 +84,7 @@ func TestFree_ByAProgram(t *testing.T) {
 	}
 }
 
-// The confirmation of a viewer names the holders that the viewer was shown. The name in an address alone frees nothing.
+// A URL frees nothing, even if it names the lock and its holder: the form must name what is to be freed.
 func TestFree_NotWithoutTheHolders(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

@@ -334,7 +334,7 @@ func (h *Group) joined(s *member, done *callDone) {
 	}
 }
 
-// joinedBefore reports whether this contender joined Redis' queue before other, which joined at the time at; 0 means that the time is unknown.
+// joinedBefore reports whether this contender joined Redis' queue before other. at is when other joined; if 0, the order of arrival decides.
 func (s *member) joinedBefore(other *member, at int64) bool {
 	switch {
 	case !s.contends() || s.joined == 0:

@@ -121,7 +121,7 @@ func (c *check) server(ctx context.Context) (findings []finding) {
 // has all of the names is 2^-64.
 const sharesNames = 64
 
-// shares reports whether other masters have some of the names, so that this node is not the only master.
+// shares reports whether there are other masters: whether one of them has some of the names.
 func (c *check) shares(ctx context.Context) bool {
 	for range sharesNames {
 		key, err := c.throwAway(scripts.Lock)

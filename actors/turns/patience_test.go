@@ -49,7 +49,7 @@ func TestPatience(t *testing.T) {
 	assert.Equal(t, time.Millisecond, w.slot(time.Millisecond, others), "there are mere listeners")
 }
 
-// However many processes are ahead, a process asks after a second at the latest, because all of them may have stopped waiting at once.
+// However many processes are ahead, a process tries after a second at the latest, because all of them may have stopped waiting at once.
 func TestYield_AsksWithinASecond(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(below time.Duration) time.Duration { return max(below-1, 0) },

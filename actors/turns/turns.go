@@ -182,7 +182,7 @@ func (y *Turns) Overheard(releases int) { y.heard += releases }
 func (y *Turns) Nobody() { y.ahead, y.wins, y.good, y.patience, y.crowd = 0, 0, 0, patience{}, crowd{} }
 
 // wait returns how long to leave the lock to the processes ahead. All their slots together last yieldMax at most, unless patience or slotMin
-// makes them longer. In that case the process asks at a random instant after yieldMax, at most farMax later.
+// makes them longer. Then the process tries at a random instant after yieldMax, at most farMax later.
 func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	y.patience.early = y.ahead > y.absent()
 	if !y.patience.early {

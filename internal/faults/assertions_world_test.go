@@ -143,7 +143,7 @@ func (w *world) useOnceMore(short context.Context, l *worldLock, rt *holdfast.Ru
 	l.hold(short, lease, tenure{id: lease.ID(), token: lease.Token(), asked: asked, got: time.Now()})
 }
 
-// hold watches a lease, mostly for a moment, sometimes for up to two leases, and releases it. Meanwhile it writes to the resource.
+// hold watches a lease for a moment, sometimes for up to twice its length, and releases it. Meanwhile it writes to the resource.
 func (l *worldLock) hold(ctx context.Context, lease *holdfast.Lease, seen tenure) {
 	length := rand.N(10 * time.Millisecond)
 	if rand.IntN(20) == 0 {

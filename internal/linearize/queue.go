@@ -49,8 +49,8 @@ func (f *facts) sightings(name string) map[string]*sighting {
 	return all
 }
 
-// queueing returns what the observer has seen of a queue, as operations. A grant that vanishes from the queue has got the lock if an
-// acquire says so; otherwise it has left the queue.
+// queueing returns what the observer has seen of a queue, as operations. A grant that vanishes got the lock if
+// its acquire succeeded; otherwise it gave up its place.
 func (f *facts) queueing(name string, lost map[string]bool) (ops []Op) {
 	granted := map[string]bool{}
 	for _, op := range f.asked[name] {
