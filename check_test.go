@@ -144,7 +144,8 @@ func TestCheck_Sentinels(t *testing.T) {
 		"wrong password": redistest.Start(t, "--sentinel", "--requirepass", "right").Addr(),
 		"out of reach":   "127.0.0.1:1",
 	} {
-		options := &redis.FailoverOptions{MasterName: "misspelt", SentinelAddrs: []string{addr}, MaxRetries: -1}
+		// With retries go-redis may need longer than DialTimeout. Then it returns a timeout, which does not name the Sentinels.
+		options := &redis.FailoverOptions{MasterName: "misspelt", SentinelAddrs: []string{addr}, MaxRetries: -1, DialerRetries: 1}
 		for _, client := range []redis.UniversalClient{redis.NewFailoverClient(options), redis.NewFailoverClusterClient(options)} {
 			t.Cleanup(func() { assert.NoError(t, client.Close()) })
 			err := locktest.NewRuntime(t, client, holdfast.Options{}).Check(t.Context())

@@ -43,7 +43,8 @@ func unreachable(by *redisnode.Errors, err error) finding {
 	case errors.As(err, &network) && network.Op == "dial":
 	case redisnode.IsTimeout(err), errors.Is(err, io.EOF):
 		f.What = by.Name + " does not answer"
-		f.Remedy = "see whether it is overloaded or stopped (SLOWLOG GET, its log), and whether the client's connections have to be TLS"
+		f.Remedy = "see whether it is overloaded or stopped (SLOWLOG GET, its log), whether its Sentinels answer if it has any, " +
+			"and whether the client's connections have to be TLS"
 	}
 	return f
 }
