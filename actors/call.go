@@ -163,7 +163,7 @@ func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.Acqu
 	return r, stop
 }
 
-// Cancel makes a request stop waiting. Like any other, the request is answered exactly once.
+// Cancel makes a request stop waiting. The request is still answered exactly once.
 func (e *Engine) Cancel(r *wait.Request, cause error) {
 	e.registry.tell(r.Address, wait.CancelRequest{Request: r, Cause: cause})
 }

@@ -91,9 +91,9 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 // Close refuses new requests, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when everything has
 // ended.
 //
-// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx's, and locks that could not be released expire. If a
-// function of the user does not return, such as OnEvent or a hook of the client, Close waits for it for closeGrace or longer, and the error says
-// which one it is. Later calls of Close wait for the same end.
+// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx's, and locks that could not be released expire. A
+// function of the user may not return, for example OnEvent or a hook of the client. Close waits for it for closeGrace or longer, and then returns an
+// error that says what may hang. Later calls of Close wait for the same end.
 func (e *Engine) Close(ctx context.Context) error {
 	e.door.Lock()
 	e.closing.Store(true)
@@ -219,7 +219,7 @@ func await(done <-chan struct{}, late chan struct{}) bool {
 	}
 }
 
-// waited calls a function that waits, and returns a channel that is closed when it has returned.
+// waited calls a function that waits, and returns a channel that is closed when the function has returned.
 func waited(wait func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

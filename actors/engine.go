@@ -304,7 +304,7 @@ func (e *Engine) pubSub() pubsub.Config {
 		c.Demand = scripts.DemandChannel(e.id)
 	}
 	if e.policy.Standalone {
-		c.Own = func() (string, error) { // named like a lock's channel: the Redis user may have no right to others
+		c.Own = func() (string, error) { // named like a lock's channel, because the Redis user may have no right to other names
 			address, err := e.Address(scripts.Lock, "holdfast-link-"+e.id)
 			return scripts.LockChannel(address.Raw), err
 		}
@@ -422,9 +422,9 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
-// replyWait is the time limit for reading from a connection, and for writing to it, in one pipeline. The gateway gives up a call after its
-// window (rpc.Window), but the worker that has sent the call hangs until this limit has passed. At most StuckMax hanging workers are replaced at
-// a time. So the limit is StuckMax windows: then a worker is left for the next attempt.
+// replyWait is the time limit for reading from a connection, and for writing to it, in one pipeline. The gateway gives up a call after its window
+// (rpc.Window) and replaces the worker that has sent it, but that worker hangs until this limit has passed. At most StuckMax hanging workers are
+// replaced at a time. So the limit is StuckMax windows: the first worker returns before a fifth one would have to be replaced.
 //
 // The limit is at least redisnode.Silence (500 ms), so that a brief pause of the server does not close all connections. StuckMax windows of a lease
 // under 375 ms are shorter than that, so all workers may then hang until the limit has passed. If replicas must acknowledge, the limit is longer by

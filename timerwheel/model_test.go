@@ -170,8 +170,8 @@ func TestWheel_AgreesWithASortedList(t *testing.T) {
 	}
 }
 
-// Run this fuzz test with -fuzzminimizetime=10x. Otherwise each minimization tries nothing else for a whole minute, because the lines that
-// the driver's goroutines cover vary.
+// Run this fuzz test with -fuzzminimizetime=10x. The lines that the driver's goroutines cover vary. So without that flag, each minimization takes a
+// whole minute, in which no other input is tried.
 func FuzzWheel_AgreesWithASortedList(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2, 3, 0, 200, 0, 1, 7, 90, 4, 1})       // far, a turn passes, cancel

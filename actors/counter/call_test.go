@@ -44,8 +44,8 @@ func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	assert.True(t, refusal(limit+1).expired)
 }
 
-// A call that is withdrawn is never executed, so the result that it should have deleted is left to the next call. The undo of a call that was sent
-// deletes it, too.
+// A call that is withdrawn is never executed, so the result that it should have deleted is left to the next call. If the call was sent, its undo
+// deletes that result, too.
 func TestUndo_LeavesResultsToTheNextCall(t *testing.T) {
 	t.Parallel()
 	for _, sent := range []bool{false, true} {

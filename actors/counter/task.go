@@ -86,7 +86,7 @@ func (s *State) undo(op *scripts.CountOp, c *copies) {
 
 // onTaskDone takes the result of a task's call.
 //
-//   - Redis answered: the callers get its number, and the result may be deleted.
+//   - Redis answered: the callers get the number in the reply, and the result may be deleted.
 //   - Redis refused permanently: the callers get the reason.
 //   - Redis may have forgotten the result of an earlier copy (expired): if no copy was executed, the task starts over with a new id. Otherwise its
 //     outcome stays unknown.
@@ -141,7 +141,7 @@ func (s *State) giveUp(e *task, err error) {
 	s.undo(e.op, &e.copies)
 }
 
-// uncertain adds to the cause of a failure that the request may have been executed all the same.
+// uncertain returns the error of a failed request. It adds to the cause a note if the request may have been executed all the same.
 func (s *State) uncertain(e *task, cause error) error {
 	switch {
 	case !e.op.Changes || e.duplicateUntil == 0:

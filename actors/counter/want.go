@@ -82,8 +82,8 @@ func (s *State) noteReservation(now time.Duration, m *countDone) {
 	}
 }
 
-// noteUnknown assumes that a reservation whose outcome is unknown was made. If the waiter leaves, a call then ends it; other processes would not be
-// notified of its expiry.
+// noteUnknown assumes that a reservation whose outcome is unknown was made. So a call ends the reservation if the waiter leaves. Otherwise it would
+// expire, of which other processes are not notified.
 func (s *State) noteUnknown(now time.Duration, call *countCall) {
 	if w := &s.want; call.terms.Reserve > 0 && w.until == 0 {
 		w.began, w.until, w.op = now, now+w.length, call.op

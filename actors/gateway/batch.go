@@ -55,7 +55,7 @@ type claim struct {
 
 const (
 	bundleMin = 4  // smaller bundles are not worth the additional script that executes them
-	bundleMax = 64 // calls in a bundle; while a server executes it (about 0.2 ms, longer if waiters leave a long queue), it serves no other client
+	bundleMax = 64 // calls in a bundle; while a server executes a bundle (about 0.2 ms, longer if waiters leave a long queue), it serves no other client
 )
 
 // parcel is one command of a pipeline: a call, or a bundle of calls of the same script.

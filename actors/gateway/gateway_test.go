@@ -64,7 +64,7 @@ func (f answers) node(t *testing.T) *redisnode.Node {
 	return redisnode.NewNode(client, time.Second)
 }
 
-// elsewhere has one other master.
+// elsewhere has the same master at every address.
 type elsewhere struct {
 	redisnode.Nodes
 	node *redisnode.Node
@@ -128,7 +128,7 @@ func TestRun_AnswersDoNotWaitForAnotherMaster(t *testing.T) {
 	assert.Greater(t, there.Clock.Time(now).Milliseconds(), int64(1_799_000_000_000))
 }
 
-// A pipeline that follows a redirection counts like any other.
+// Stats and Trace count a pipeline that follows a redirection like any other pipeline.
 func TestRun_CountsWhatFollowsARedirection(t *testing.T) {
 	t.Parallel()
 	node := func(reply any, refused error) *redisnode.Node {

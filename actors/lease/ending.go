@@ -20,7 +20,7 @@ type Ending struct {
 	why   string      // a detail for Reason
 }
 
-// audience is the context that a function in onEnd ends, so that Awaited can find out whether the user still has it.
+// audience refers to the context that a function in onEnd ends. Awaited uses it to find out whether the user still has the context.
 type audience struct {
 	context *Context              // the user's context, or nil if Awaited was called
 	weak    weak.Pointer[Context] // the context after a call of Awaited
@@ -88,7 +88,7 @@ func (e *Ending) Bound(parent context.Context) (context.Context, context.CancelF
 func (e *Ending) bound(parent context.Context, of *audience) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := e.tell(func(err error) { cancel(err) }, of)
-	stop := context.AfterFunc(parent, forget) // without this, a long lease would collect the contexts of all its calls
+	stop := context.AfterFunc(parent, forget) // otherwise a long lease would keep every context whose parent has ended
 	return ctx, func() {
 		cancel(context.Canceled)
 		forget()
@@ -119,9 +119,9 @@ func (e *Ending) tell(f func(error), to *audience) (forget func()) {
 	}
 }
 
-// Awaited reports whether the user still has a channel from Done or a context from Context. It is for leases whose handle the user has
-// dropped. Awaited makes the references to both weak, so that the garbage collector can take them. The answer describes the time before the
-// last collection, so the caller has to ask again later.
+// Awaited reports whether the user still has a channel from Done or a context from Context. It is for leases whose handle the user has dropped.
+// Awaited makes its references to both weak, so that the garbage collector can free them. It returns true until a collection has freed them, so the
+// caller has to ask again later.
 func (e *Ending) Awaited() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onBusy handles a refusal: the lock is held elsewhere. If the channel was subscribed to before the attempt, the waiters wait for a release
-// message. Otherwise they wait for the subscription, and then try again, because they get no message of a release before it. In both cases a timer
-// limits the wait: a message may be lost, and when a dead process's lease expires, none is sent.
+// onBusy handles a refusal: the lock is held elsewhere. If the channel was subscribed to before the attempt, the waiters wait for a release message.
+// Otherwise they wait for the subscription, and then try again, because they get no messages of releases before the subscription. In both cases a
+// timer limits the wait: a message may be lost, and when a dead process's lease expires, none is sent.
 func (s *State) onBusy(now time.Duration, m *callDone) {
 	switch {
 	case m.acquired.Queued:
@@ -76,7 +76,7 @@ func (s *State) pauseAfter(now time.Duration, refusal scripts.Acquired) time.Dur
 		pause += s.policy.Jitter(pause/4 + time.Millisecond)
 	}
 	if s.turns.Row() > 0 {
-		pause = s.turns.OpensAt() - now // the processes in front try when the holder's lease ends
+		pause = s.turns.OpensAt() - now // even if the holder's lease ends before that: the processes in front try then
 	} else if refusal.TTL >= 0 {
 		pause = s.upToExpiry(pause, refusal.TTL)
 	}

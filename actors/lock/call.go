@@ -25,7 +25,7 @@ type (
 	}
 	// promoted ends a contender's standby. If called is set, the contender asks at once: it is probably the first in Redis' queue, or the holder.
 	promoted struct{ called bool }
-	// deposed ends a grant that cannot exist beside one that Redis has made since.
+	// deposed ends a grant, because Redis has since made another one that cannot exist beside it.
 	deposed struct{}
 	// callDone is the result of a script call of this lock.
 	callDone struct {

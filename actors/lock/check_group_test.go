@@ -87,7 +87,7 @@ func checkOrder(h *Group) error {
 	return nil
 }
 
-// view returns a check of one of the group's members, with what is known about it outside the group.
+// view returns a check of one of the group's members, with what the stepChecker knows about it.
 func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 	v := &memberCheck{
 		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,

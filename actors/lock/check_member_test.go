@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// memberCheck has a State, alone or in a Group, and what is known about it outside.
+// memberCheck has a State, alone or in a Group, and what the stepChecker knows about it.
 type memberCheck struct {
 	s       *State
 	flying  map[*lockCall]bool

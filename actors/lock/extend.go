@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// extension is the state of the calls that change the length of the grant's fixed lease, or lengthen its at-least time, for extends and
-// re-entries. The calls run one at a time. The call for the next request waits until no delayed duplicate of an earlier call can run, because the
-// duplicate could undo its effect.
+// extension is the state of the calls that change the length of the grant's fixed lease, or lengthen its at-least time, for extends and re-entries.
+// The calls run one at a time. The call for the next request waits until no delayed duplicate of an earlier call can run, because the duplicate could
+// undo the next call's effect.
 type extension struct {
 	waiting        []*wait.Request // the call is for the first of them
 	call           *lockCall       // in flight, or nil if there is none
@@ -95,9 +95,9 @@ func (s *State) lacks(now time.Duration, r *wait.Request) bool {
 	return !s.grant.Watched && r.Lease > s.grant.Left(now) || r.AtLeast > max(s.grant.Left(now), s.grant.Missing(now))
 }
 
-// sendExtend sets the remaining time of the grant's lease, but not to less than what is left of its at-least time. Until the reply comes, the
-// earlier of the old and the new deadline counts, because nobody knows whether Redis has executed the call. longest remembers the longer
-// lease, for which the grant may be in Redis.
+// sendExtend sets the remaining time of the grant's lease, but not to less than what is left of its at-least time. Until the reply comes, the earlier
+// of the old and the new deadline counts, because nobody knows whether Redis has executed the call. longest remembers the longest lease that was
+// asked for, because Redis may keep the grant for that long.
 func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 	s.keepFor(now, r) // before the call: a renewal that is sent at the same time must not shorten the time again
 	length := max(r.Lease, s.grant.Missing(now))

@@ -154,7 +154,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 		from.queue.Remove(r)
 		from.unbindMoved(r)
 		h.join(now, &places[i-1].State, r)
-		h.deliver(now, &from.State, nil) // the last member has nothing left to do, and no member watches the actor of a waiter that has left it
+		h.deliver(now, &from.State, nil) // so that a member without a waiter ends, and no member watches the actor of a waiter that has left it
 	}
 }
 
@@ -315,7 +315,7 @@ func (h *Group) unlink(s *member) {
 // arrived later.
 func (h *Group) joined(s *member, done *callDone) {
 	at := done.acquired.Joined
-	if !s.pending.standing || s.pending.id != done.call.terms.Grant || done.call.terms.Standing { // it has given up its place, lost it or kept it
+	if !s.pending.standing || s.pending.id != done.call.terms.Grant || done.call.terms.Standing { // the contender gave up its place, lost it or kept it
 		return
 	}
 	ahead := s.prev

@@ -175,7 +175,7 @@ func (k *fairKey) release(w *world, c *lockCall, done *callDone) {
 	}
 }
 
-// peer joins the queue, unless another one is there. It may die there.
+// peer adds a client of another library to the queue, unless another such client is there. The client may die there.
 func (k *fairKey) peer(w *world) {
 	if slices.ContainsFunc(k.queue, func(id string) bool { return strings.HasPrefix(id, "peer") }) {
 		return
@@ -217,9 +217,9 @@ func (k *fairKey) remove(w *world) {
 	}
 }
 
-// checkOrder checks that the grant that takes the lock has overtaken no request: none that is still open came clearly before the grant joined the
-// queue. Requests that came soon after the lock or the queue was deleted, or their process was paused, are left out: they may move up to a place that
-// does not exist any more.
+// checkOrder checks that the grant that takes the lock has overtaken no request: no open request came clearly before the grant joined the queue. It
+// leaves out requests that came soon after the lock or the queue was deleted, or after their process was paused: such a request may move up to a
+// place that does not exist any more.
 func (k *fairKey) checkOrder(w *world, id string) {
 	joined, queued := k.joined[id]
 	if !queued {

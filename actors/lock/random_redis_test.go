@@ -114,7 +114,7 @@ func (w *world) subscribers() (n int) {
 	return n
 }
 
-// joinCrowd gives the process of an acquire a place in the crowd. It may be one that has to wait for a call.
+// joinCrowd gives the process of an acquire a place in the crowd, sometimes one in which the process has to wait for a call.
 func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 	if !w.crowded {
 		return

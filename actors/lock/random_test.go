@@ -139,8 +139,8 @@ func (w *world) checkOrphan() {
 	}
 }
 
-// checkLinger checks that a grant does not linger after its process has received a demand, unless the lock has been free since: only then has the
-// process that wants it been notified.
+// checkLinger checks that a grant does not linger after its process has received a demand, unless the lock has been free since then: its release has
+// notified the process that wants it.
 func (w *world) checkLinger() {
 	for _, p := range w.procs {
 		p.checker.eachMember(func(s *State) {
@@ -151,7 +151,7 @@ func (w *world) checkLinger() {
 	}
 }
 
-// knows reports whether a process knows a grant, so that it will release it.
+// knows reports whether a process knows a grant, and so will release it.
 func (p *proc) knows(id string) (known bool) {
 	look := func(s *State) {
 		known = known || s.grant != nil && s.grant.ID == id || s.pending.id == id ||

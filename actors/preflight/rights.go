@@ -254,7 +254,7 @@ func (c *check) listen(ctx context.Context, channel string, sharded bool, f func
 		f(pubsub, err)
 		err = nil
 	}
-	_ = pubsub.Close() // not deferred: a panic when go-redis connects again leaves no connection, but may leave a mutex locked that Close needs
+	_ = pubsub.Close() // not deferred: a panic while go-redis connects again may leave a mutex locked that Close needs; no connection is open then
 	return err
 }
 

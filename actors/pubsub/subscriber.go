@@ -67,7 +67,7 @@ type channelState struct {
 	ready   bool // the server has confirmed the subscription
 
 	refusals int           // refusals in a row
-	alone    bool          // Redis has rejected the channel, maybe because of another one in the same command: it gets its own command
+	alone    bool          // Redis has rejected the channel, maybe because of another one in the same command: the next command names this channel alone
 	retryAt  time.Duration // after a refusal, the instant of the next attempt, or 0 if no attempt is planned
 	reported bool          // an event has reported the refusals
 }
@@ -90,7 +90,7 @@ type (
 	linkUpdated struct{ link *link }
 	// linkTrouble says that a connection has broken or could not be made, so the slots of its channels may have another master now.
 	linkTrouble struct{ link *link }
-	// linkDue says that it is time to compare the master of a link with those that have the slots of its channels.
+	// linkDue says that it is time to compare the master of a link with the masters that have the slots of its channels.
 	linkDue struct{ link *link }
 	// linkIdle says that linkRest has passed since a link lost its last channel.
 	linkIdle struct{ link *link }
@@ -177,7 +177,7 @@ func (s *subscriber) server(channel string) (node *redisnode.Node, known bool) {
 	return s.Publish.Server(s.Nodes, channel)
 }
 
-// attach chooses the link for a channel and subscribes there. If the master of the channel is not known yet, followSlots does that later.
+// attach chooses the link for a channel and subscribes there. If the master of the channel is not known yet, followSlots subscribes later.
 func (s *subscriber) attach(c actor.Context, channel string, state *channelState) {
 	node, known := s.server(channel)
 	if !known {

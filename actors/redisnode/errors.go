@@ -162,7 +162,8 @@ func closedByPeer(err error) bool {
 	return false
 }
 
-// Remember keeps the error of a batch that did not reach Redis, until a batch does. It reports whether this one has reached Redis.
+// Remember keeps the error of a batch that did not reach Redis, until a batch has reached Redis. It reports whether err, which may be nil, shows that
+// its batch has.
 func (c *Errors) Remember(err error) (reached bool) {
 	switch {
 	case err == nil, scripts.Reached(err):

@@ -317,10 +317,10 @@ func (y *Turns) Joined(now time.Duration) {
 
 // gaps are the moments in which a lock that is always in demand is left free for clients that only poll.
 //
-// A process without competitors makes a gap when GapEvery has passed since the last one. With several competing processes, all must pause after
-// the same release, or one of them takes the lock. They choose the first release in each period of the server's clock. Their estimates of that clock
-// differ a little: if a period may have begun before one release or before the next, both releases count as the first. If the second one comes in the
-// gap after the first, it makes that gap longer, because other processes may begin their gap only then.
+// A process without competitors makes a gap when GapEvery has passed since the last one. With several competing processes, all must pause after the
+// same release, or one of them takes the lock. They choose the first release in each period of the server's clock. Their estimates of that clock
+// differ a little. If a period may have begun just before or just after a release, both that release and the next one count as the first. If the next
+// one comes during the gap after that release, it makes the gap longer, because other processes may begin their gap only then.
 type gaps struct {
 	last  time.Duration // server time of the newest release that is known
 	since time.Duration // when the newest gap began

@@ -10,7 +10,7 @@ import (
 // Failures counts calls in a row without a definite answer: Redis has not answered, or has refused the call for now.
 type Failures struct {
 	Count int
-	first time.Duration // the instant from which Redis counts as silent, moved forward by the times in which it answered others
+	first time.Duration // the instant from which Redis counts as silent; moved forward by the time in which Redis answered other calls
 	Last  error
 }
 

@@ -14,7 +14,7 @@ import (
 type Machine interface {
 	Step(now time.Duration, message any) []Effect
 	Distrust(now time.Duration) []Effect // starts over after a panic
-	Idle() bool                          // nothing is left that ending the actor would lose
+	Idle() bool                          // ending the actor would lose nothing
 	Forget(r *Request)                   // removes a request that was answered elsewhere
 	Room() *[]Effect                     // the buffer for the next step's effects; while effects are being carried out, it holds those that are left
 	Start(self lease.Actor)

@@ -97,7 +97,7 @@ func (q *Queue) pass() {
 	q.fresh, q.reported = q.fresh.Next, q.reported+1
 }
 
-// SlowAt returns the instant at which NextSlow has something to return, or clock.Never if only another request can change that.
+// SlowAt returns the instant from which NextSlow returns one of the present requests, or clock.Never if it will return none of them.
 func (q *Queue) SlowAt(limit time.Duration) time.Duration {
 	for q.fresh != nil && q.fresh.Slow { // the request was reported in another queue, before it came to this one
 		q.pass()
