@@ -42,7 +42,7 @@ func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
 	}, kinds)
 	switch {
 	case err == nil:
-	case errors.Is(ctx.Err(), context.Canceled): // the caller does not want to know any more, which says nothing about the server
+	case errors.Is(ctx.Err(), context.Canceled): // the caller has given up, which says nothing about the server
 		return fmt.Errorf("holdfast: check: %w", ctx.Err())
 	case e.ctx.Err() != nil && ctx.Err() == nil:
 		return fmt.Errorf("holdfast: check: %w", protocol.ErrClosed)

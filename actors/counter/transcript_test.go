@@ -150,9 +150,8 @@ func (p *countPlayer) ask(verb string, a machinetest.Arguments) any {
 	return r
 }
 
-// answer is the result of the call in flight; if there are several, the line names its request or operation. "done" is followed by the number of
-// permits that are left. For an acquire it also says which waiters were served, and whether the call made a
-// reservation.
+// answer makes the result of the call in flight. If there are several, the line names the request or the operation of one of them. A line with "done"
+// says how many permits are left, and for an acquire also which waiters were served and whether the call made a reservation.
 func (p *countPlayer) answer(verb string, a machinetest.Arguments) any {
 	call := p.flying(a)
 	done := &countDone{call: call, class: scripts.Done, sent: p.sent[call]}

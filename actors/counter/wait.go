@@ -33,7 +33,7 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 	case r.Try && s.blocked:
 		s.answer(r, s.refusal(r))
 		return
-	case r.Try && s.queue.Len >= s.policy.MaxWaiters: // before the limit: a try does not wait
+	case r.Try && s.queue.Len >= s.policy.MaxWaiters: // not wait.TooMany, because a try does not wait
 		s.answer(r, othersWait(r))
 		return
 	case s.queue.Len >= s.policy.MaxWaiters:

@@ -11,7 +11,7 @@ import (
 // want keeps a waiter for several permits from starving. No other waiter of this process overtakes it, but other processes could do so for ever:
 // they may acquire single permits again and again before enough permits are free. So when a waiter for several permits has been the oldest one of
 // its process for a while, the process makes a reservation. While a reservation lasts, the acquire scripts of other runtimes take no permits.
-// Redisson does not know reservations.
+// Redisson's clients ignore reservations.
 //
 // A reservation blocks nobody for ever: it is a key that expires unless it is renewed. When its length is over, the runtime ends it, even if the
 // waiter has not got its permits; then the next reservation is twice as long. When a runtime has ended a reservation, a rest begins: nobody may

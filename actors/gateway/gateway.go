@@ -47,8 +47,9 @@ func New(s *Sender, o Options) Gateway {
 // gateway packs script calls into pipelines. A single call is sent at once; while a batch is in flight, the next one fills. The workers of
 // the gateway block in go-redis, and post results straight to the actors that made the calls.
 //
-// It is an object with a mutex and not an actor, so that a call costs no message. The gateway sends nothing while it holds the mutex: messages
-// wait in outgoing. A mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit its next call.
+// It is an object with a mutex and not an actor, so that a call costs no message. The gateway sends nothing while it holds the mutex: messages wait
+// in outgoing. Otherwise it could deadlock, because a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit
+// its next call.
 //
 // It keeps deadlines of its own, because go-redis does not. A call without a reply at its deadline is answered with an unknown outcome. A
 // worker that hangs with such a call is replaced, up to StuckMax. The gateway does not interpret results, except to see whether Redis serves at

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The messages of a lock machine, beside those of packages wait and lease.
+// The messages of a lock machine, besides those of packages wait and lease.
 type (
 	// woken says when to try again: the group has received a release message, or knows of a free grant.
 	woken struct{ at time.Duration }

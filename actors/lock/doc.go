@@ -5,16 +5,16 @@
 // member, which is a State of its own. Both are in one package, because a Group uses the fields of its members everywhere.
 //
 //	step.go      the state, what is due next
-//	call.go      a call: its script, its reply; messages beside those of package wait
+//	call.go      a call: its script, its reply; messages besides those of package wait
 //	acquire.go   contending in Redis: attempts and their outcomes
 //	busy.go      a lock that others hold: when to try again, the subscription, wake-ups
 //	waiters.go   errors for waiters, and reports about them
 //	turn.go      handing a grant on inside the process, and ending a turn
 //	linger.go    a grant that stays in Redis without a holder (Options.Linger)
-//	grant.go     what a machine knows of its grant besides package lease
+//	grant.go     what only the machine knows about a grant
 //	end.go       early ends: cancel, loss, panic, Close; grants that may be left in Redis (orphans)
 //	clients.go   requesters of the actor message API
-//	side.go      calls beside the grant: inspect, force-release
+//	side.go      calls beside the main call: inspect, force-release
 //	extend.go    extends of a fixed lease
 //	look.go      asks whether Redis still has a fixed lease
 //	group.go     makes a State or a Group; a group passes messages to the member that they are about

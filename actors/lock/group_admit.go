@@ -41,7 +41,7 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 		return
 	}
 	switch waiting := h.waiting; {
-	case r.Try && !h.open(now, r): // before the limit: a try does not wait
+	case r.Try && !h.open(now, r): // the limit of waiters does not matter, because a try does not wait
 		h.wanted = h.fixed > 0
 		h.answer(r, h.busyError(now, r))
 	case waiting >= h.policy.MaxWaiters && !before:

@@ -217,9 +217,9 @@ func (k *fairKey) remove(w *world) {
 	}
 }
 
-// checkOrder checks that the grant that takes the lock has overtaken no request: no open request came clearly before the grant joined the queue. It
-// leaves out requests that came soon after the lock or the queue was deleted, or after their process was paused: such a request may move up to a
-// place that does not exist any more.
+// checkOrder checks that the grant that takes the lock has overtaken no request: no open request arrived clearly before the grant joined the queue.
+// It leaves out requests that arrived soon after the lock or the queue was deleted, or after their process was paused: such a request may move up to
+// a place that does not exist any more.
 func (k *fairKey) checkOrder(w *world, id string) {
 	joined, queued := k.joined[id]
 	if !queued {

@@ -41,7 +41,7 @@ type Result struct {
 	Err   error
 	Sent  time.Duration // the instant before the call was sent, or 0 if it was not executed or got no answer by its deadline
 
-	Unacked error // too few replicas have acknowledged what the call wrote
+	Unacked error // why too few replicas have acknowledged what the call wrote, or nil
 }
 
 // Leave takes a call out of the line to be sent now. heard is the instant at which Redis last answered. Leave fails if the call was withdrawn.
@@ -78,7 +78,7 @@ func (c *Call) Answer(r Result) *Result {
 type Timing struct {
 	Asked    time.Duration // when the sender asked for it
 	window   time.Duration // counts from the sending; when it is over, Redis must not execute the call any more
-	Grace    time.Duration // additional time for the answer: replicas may have to acknowledge what the call wrote, or the execution has an early limit
+	Grace    time.Duration // additional time for the answer, if replicas have to acknowledge what the call wrote, or if Until comes before the window ends
 	Until    time.Duration // Redis must not execute the call after this instant, whenever it is sent; clock.Never if there is no such instant
 	Patience time.Duration // the call is refused if it has not been sent and Redis has been silent for this long
 	First    bool          // the call goes before other calls: it is a repeat, or gives something back

@@ -38,7 +38,7 @@ type Span struct {
 	began time.Duration
 }
 
-// Asked notes an acquire before it is sent. Outcome is called once for each. The span is nil if Trace follows no acquires.
+// Asked notes an acquire before it is sent. Outcome is called once for each such acquire. The span is nil if Trace follows no acquires.
 func (t *Recorder) Asked(ctx context.Context, a Acquiring) *Span {
 	t.asked.Add(1)
 	if t.trace.Acquiring == nil && t.trace.Waiting == nil {

@@ -2,8 +2,8 @@ package turns
 
 import "time"
 
-// crowd is this process's place among 64 processes or more that wait for a lock. Redis assigns the places (scripts/lib/crowd.lua): each process
-// that is refused gets a ticket, and 16 tickets make a row. Only the rows in front receive the messages of releases. A process further back
+// crowd is this process's place among 64 processes or more that wait for a lock. Redis assigns the places (scripts/lib/crowd.lua): each process that
+// is refused gets a ticket, and 16 tickets make a row. Only processes near the front receive the messages of releases. A process further back
 // subscribes to the channel of its row, and waits until the row is called. So the number of messages in a turn does not grow with the number of
 // processes, and the number of scripts hardly grows.
 //
@@ -13,7 +13,7 @@ type crowd struct {
 	none   bool  // the newest refusal showed no crowd although there are enough subscribers: the Redis user may not use tickets
 	in     bool  // this process has a ticket
 	yields bool  // this process has just had its turn: its next attempt takes a ticket, even if the lock is free
-	ticket int64 // its ticket, if its row has yet to be called, or 0 if the row is in front
+	ticket int64 // its ticket, if its row has yet to be called, or 0 if the row need not be called
 }
 
 const (

@@ -128,7 +128,7 @@ type Refusal struct {
 	Longest     time.Duration // the longest that a turn usually lasts
 	Subscribers int           // subscribers of the channel, this process included, or 0 if unknown
 	Place       int           // this process's place in the crowd, from 1, or 0 if there is no crowd
-	Ticket      int64         // its ticket, if its row has yet to be called, or 0 if the row is in front
+	Ticket      int64         // its ticket, if its row has yet to be called, or 0 if the row need not be called
 	Holder      string        // the process that has the lock, or "" if it is unknown or the free lock is left to the crowd
 }
 

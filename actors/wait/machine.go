@@ -28,7 +28,7 @@ type Machine interface {
 	Held() (holds []*lease.Hold, waiting int)
 }
 
-// The messages to a machine, beside *Request, the results of its calls, and the watchdog's lease.Due and lease.Gone.
+// The messages to a machine, besides *Request, the results of its calls, and the watchdog's lease.Due and lease.Gone.
 type (
 	// CancelRequest ends the wait of a request.
 	CancelRequest struct {
