@@ -112,10 +112,10 @@ func (h *Group) count(s *State) bool {
 	return s.member.counted
 }
 
-// depose ends the grants of other members that exclude the new grant of s. Redis must have lost them, for example in a failover, because
-// otherwise it would not have granted the new one. Without depose, their holders would learn of the loss only at the next renewal, and the
-// process would have two holders until then. If replies have overtaken each other, Redis may still have a deposed grant: it made that grant last,
-// after a force-release of the other. So deposed grants are also released.
+// depose ends the grants of other members that exclude the new grant of s. Redis must have lost them, for example in a failover, because otherwise it
+// would not have granted the new one. Without depose, their holders would learn of the loss only at the next renewal, and the process would have two
+// holders until then. If replies have overtaken each other, Redis may still have a deposed grant: it has made that grant after a force-release of the
+// grant that seems newer here. So deposed grants are also released.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Grants != scripts.GrantPerLock && s.address.Kind.Grants != scripts.GrantPerLock || other.heldBy(s.holds[0].Owner)

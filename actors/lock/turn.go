@@ -306,8 +306,8 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 }
 
 // passedAt returns, after a successful pass, the earliest instant at which Redis may have replaced the old grant. A delayed duplicate of the old
-// grant's acquire that runs later may bring the old grant back, so endGrant needs this instant. Usually that is when the call was sent. If a pass of
-// a permit was repeated, it is when the first copy was made: only a permit's old grant can exist beside the new one.
+// grant's acquire that runs later may bring the old grant back, so endGrant needs this instant. Usually it is the instant at which the call was sent.
+// If a pass of a permit was repeated, it is the instant at which the first copy was made: only a permit's old grant can exist beside the new one.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)

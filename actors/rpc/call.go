@@ -78,7 +78,7 @@ func (c *Call) Answer(r Result) *Result {
 type Timing struct {
 	Asked    time.Duration // when the sender asked for it
 	window   time.Duration // counts from the sending; when it is over, Redis must not execute the call any more
-	Grace    time.Duration // additional time for the answer, if replicas have to acknowledge what the call wrote, or if Until comes before the window ends
+	Grace    time.Duration // additional time for the answer, if replicas have to acknowledge what the call wrote, or Until comes before the window's end
 	Until    time.Duration // Redis must not execute the call after this instant, whenever it is sent; clock.Never if there is no such instant
 	Patience time.Duration // the call is refused if it has not been sent and Redis has been silent for this long
 	First    bool          // the call goes before other calls: it is a repeat, or gives something back

@@ -27,8 +27,8 @@ type attendance struct {
 	turns  int        // number of rounds that were counted; 0 again after a release that notified nobody
 }
 
-// usual ignores the smallest counts, because they may be wrong: as many as outliers says, plus up to outliersMore if several processes compete
-// (doubt).
+// usual ignores the smallest counts, because they may be wrong. It ignores as many as outliers says, and up to outliersMore further ones if several
+// processes compete (doubt).
 const outliers, outliersMore = 2, 3
 
 // released begins a round after a release by this process.
