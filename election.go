@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
-// Election is a handle to the election with one name. The processes that call Run elect one leader at a time. Safe for concurrent
-// use.
+// Election is a handle to a named election. The processes that call Run elect one leader at a time. Safe for concurrent use.
 //
 // The leader holds the fenced lock of the same name, so an election and a FencedLock with one name exclude each other. The leader is announced in the
 // hash "holdfast_leader:{name}" and on the channel of the same name.
@@ -37,7 +36,8 @@ type ElectionOptions struct {
 	// 50 ms to 24 h; default Options.Lease.
 	Lease time.Duration
 	// OnLeader is called while Run runs: with the present leader, if any, and then with each new one, which may be this process. The
-	// calls are made one at a time, concurrently with lead. OnLeader may block; Run returns only after OnLeader has returned.
+	// calls are made one at a time, concurrently with the function passed to Run. OnLeader may block; Run returns only after
+	// OnLeader has returned.
 	OnLeader func(Leader)
 }
 
@@ -58,7 +58,7 @@ type Leader struct {
 }
 
 // Election returns the election with this name. Making a handle is cheap and does no I/O. A bad name or option is reported by the
-// first call that returns an error, as one matching ErrInvalid.
+// first call that can return an error: that error matches ErrInvalid.
 func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 	e := &Election{rt: rt, lock: rt.FencedLock(name), options: o}
 	setDefault(&e.options.Value, rt.engine.Process())
@@ -80,8 +80,8 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 //
 // While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying. Only the first of several failures in a row is logged.
 //
-// Run returns ErrInvalid for a bad name or option, or if this Election's Run is running already. When the keys hold something else, it returns
-// ErrForeignKey. When they are on another master of a cluster, and the client is for a single server, it returns the server's error. When the runtime
+// Run returns ErrInvalid for a bad name or option, or if this Election's Run is running already. If the election's keys hold other data, it returns
+// ErrForeignKey. If they are on another master of a cluster, and the client is for a single server, it returns the server's error. When the runtime
 // is closed, Run returns ErrClosed after lead has returned. Runtime.Shutdown waits for a term in progress, so end ctx first.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
 	if err := e.begin(lead == nil); err != nil {
@@ -157,7 +157,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// log writes the first failure in a row.
+// log writes only the first of several failures in a row.
 func (e *Election) log(failed *bool, message string, err error) {
 	if !*failed {
 		e.rt.logger.Warn(message, "election", e.lock.Name(), "err", err)

@@ -32,8 +32,8 @@ type (
 	// LeaseLeaked reports that the program dropped a lease without releasing it. The runtime has released it now, unless it is a fixed lease,
 	// which expires. Fields: Kind, Name, ID and Since, the time of the acquire. See [protocol.LeaseLeaked].
 	LeaseLeaked = protocol.LeaseLeaked
-	// RenewFailed reports that a renewal failed. It is retried until the lease's deadline. Fields: Kind, Name, ID, Left (the time until the
-	// deadline) and Err. See [protocol.RenewFailed].
+	// RenewFailed reports that a renewal failed. The renewal is retried until the lease's deadline. Fields: Kind, Name, ID, Left (the time
+	// until the deadline) and Err. See [protocol.RenewFailed].
 	RenewFailed = protocol.RenewFailed
 	// Unconfirmed reports that the runtime gave up on a release, a count-down or the undoing of an acquire: permits or a count-down may be
 	// missing. Fields: Name, Do (what was given up) and Err. See [protocol.Unconfirmed].

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// CountDownLatch is a handle to the latch with one name: waiters wait until its count has reached zero. The count is that of
+// CountDownLatch is a handle to a named latch, whose waiters wait until its count has reached zero. The count is that of
 // Redisson's RCountDownLatch. Errors are those of Semaphore. Safe for concurrent use.
 //
 // On a cluster the name must not have a {tag}: Redisson's channel for such a latch is in another hash slot, so Redis refuses to set, count down or

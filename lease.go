@@ -25,7 +25,7 @@ type Lease struct {
 	guard atomic.Pointer[actors.Guard] // notices when the user drops the lease; nil if it is not needed or the lease is released
 }
 
-// unguard stops watching for a dropped lease, because it is being released.
+// unguard stops watching whether the lease is dropped. It is called when the lease is being released.
 func (l *Lease) unguard() {
 	if guard := l.guard.Swap(nil); guard != nil {
 		guard.Free()
@@ -58,8 +58,8 @@ func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
 
 // Extend makes a lease that was acquired WithLease end at now + d, even if that is sooner than before. d is 50 ms to 24 h. A lease
 // that the watchdog renews cannot be extended: ErrInvalid. If Redis does not confirm for Options.Lease/3 (at least 1 s, at most 10 s),
-// the error wraps the cause, and the earlier one of the old and the new end counts. Extend extends all members of a multi lock. For a
-// red lock, a majority is enough.
+// the error wraps the cause, and the lease ends at the old or the new end, whichever is earlier. Extend extends all members of a multi
+// lock. For a red lock, a majority is enough.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.group != nil {
 		return l.group.extend(ctx, d)
@@ -169,7 +169,7 @@ func LeaseFromContext(ctx context.Context) *Lease {
 	return l
 }
 
-// notAcquired returns the error for a granted lock that the caller had given up.
+// notAcquired returns the error for an acquire that was granted after the caller had given it up.
 func (l *Lease) notAcquired(cause error) error {
 	return fmt.Errorf("holdfast: acquire %q: %w: %w", l.Name(), ErrNotAcquired, cause)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Lock is a handle to the lock with one name. Acquiring returns a Lease, which represents the hold. Safe for concurrent use.
+// Lock is a handle to a named lock. Acquiring returns a Lease, which represents the hold. Safe for concurrent use.
 type Lock struct {
 	rt      *Runtime
 	address lease.Address

@@ -309,8 +309,8 @@ func (p *plan) atMost(d time.Duration) time.Duration {
 	return d
 }
 
-// evenOut extends fixed leases to their full length if they were acquired well before the last one. If that fails they keep what
-// is left.
+// evenOut extends fixed leases to their full length if they were acquired well before the last one. A lease that cannot be
+// extended keeps the time that is left.
 func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	waited := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool {
 		return !l.hold.Fixed() || time.Until(l.ExpiresAt()) > p.fixed-p.fixed/8

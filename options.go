@@ -41,7 +41,7 @@ type Options struct {
 	// Lease/3. Redis replies only after this wait. So AckTimeout must be shorter than the client's ReadTimeout, and than 5 s, the
 	// runtime's own limit for a reply. Leave some time for a round trip.
 	AckTimeout time.Duration
-	// PubSub selects how wake-ups are published. On a single server it is always plain; PubSubSharded requires a cluster.
+	// PubSub selects how wake-ups are published. On a single server they are always plain messages; PubSubSharded requires a cluster.
 	PubSub PubSubMode
 	// NameMapper maps a lock's name to its Redis key, for example to add a prefix. It must be fast and deterministic: making
 	// a handle calls it, and messages to Lock.PID wait for it. Default: the key is the name.
@@ -70,7 +70,7 @@ type Options struct {
 	// OpenTelemetry.
 	Trace *Trace
 	// Migrating is for a fleet that moves from redsync or redislock to Holdfast process by process. These libraries write a string under a
-	// lock's key. With Migrating such a string means that the lock is taken: acquires wait, and look at it every 50 to 250 ms. Without
+	// lock's key. With Migrating such a string means that the lock is taken: acquires wait, and look again every 50 to 250 ms. Without
 	// Migrating they fail with ErrForeignKey. The old libraries wait for Holdfast's locks in any case. Default false. Migrating needs the
 	// right to call TYPE.
 	Migrating bool
@@ -217,7 +217,7 @@ func WithAtMost(d time.Duration) AcquireOption {
 }
 
 // WithWait limits the time spent waiting, in addition to ctx. When d has passed, the error matches ErrNotAcquired. If others have the lock, it is a
-// *BusyError; if Redis has not answered, it wraps the cause. With TryAcquire it is ErrInvalid.
+// *BusyError; if Redis has not answered, it wraps the cause. With TryAcquire, WithWait is ErrInvalid.
 func WithWait(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Wait, o.wait = d, true }
 }

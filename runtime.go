@@ -1,7 +1,7 @@
 // Package holdfast provides distributed locks on Redis for Go services: reentrant, fair, fenced, spin and read/write locks,
-// semaphores and latches. Except for fair locks, a process competes for a lock in Redis only once, no matter how many of its
-// goroutines are waiting. It passes the lock on among them without Redis. Leases are renewed automatically, in batches. Keys,
-// channels and messages are Redisson's, so Go and Java services can share the same locks.
+// semaphores and latches. Except for fair locks and permits, a process competes for a lock in Redis only once, no matter how
+// many of its goroutines are waiting. It passes the lock on among them without Redis. Leases are renewed automatically, in
+// batches. Keys, channels and messages are Redisson's, so Go and Java services can share the same locks.
 //
 //	rt, err := holdfast.New(client, holdfast.Options{}) // one per process
 //	err = rt.Lock("orders").Do(ctx, func(ctx context.Context) error {
@@ -187,18 +187,19 @@ func (rt *Runtime) CheckFor(ctx context.Context, kinds ...Kind) error {
 func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdown(ctx) }
 
 // Close ends the runtime now, without waiting for holders; Shutdown waits for them. Close refuses new work, ends every wait and
-// every held lease with ErrClosed, then releases the locks. It returns when no goroutine, timer, key or subscription of the runtime
-// is left. Code that still runs under a lease learns of the end from its context, and another process may get the lock meanwhile.
+// every held lease with ErrClosed, then releases the locks. It returns when no goroutine, timer or subscription of the runtime is
+// left; doc/ending.md lists the keys that may stay in Redis. Code that still runs under a lease learns of the end from its context,
+// and another process may get the lock meanwhile.
 //
 // When ctx ends, or has already ended, Close has another 500 ms to release the locks. If Redis does not confirm in that time, Close
 // returns an error that matches ctx's. Locks that could not be released, or that the server refuses to release, expire by their
 // TTL. Later calls wait for the same end.
 //
-// Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for about
-// Options.Lease/3 (at least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. Close returns within
-// Options.Lease plus one second, or after that time without an answer if it is longer. An Unconfirmed event reports permits of a Semaphore whose
-// release was given up. Calls of the client that still hang end with its ReadTimeout. If the client was closed before the runtime, Close cannot
-// release anything, and its error says so.
+// Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for about Options.Lease/3 (at
+// least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. Close returns within Options.Lease plus one second, or
+// once it has given up the releases, whichever is later. An Unconfirmed event reports permits of a Semaphore whose release was given up. Calls
+// of the client that still hang end with its ReadTimeout. If the client was closed before the runtime, Close cannot release anything, and its
+// error says so.
 //
 // Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and for an actor that blocks the
 // delivery of its Lost message. It then returns an error that says so, with everything released.

@@ -9,13 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Semaphore is a handle to the semaphore with one name: a number of permits without owners. Release what you acquire: the permits
-// of a process that crashes are never returned (those of a PermitSemaphore are). Safe for concurrent use.
+// Semaphore is a handle to a named semaphore: a number of permits without owners. Release what you acquire: the permits of a
+// process that crashes are never returned (those of a PermitSemaphore are). Safe for concurrent use.
 //
 // The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process; among processes there is
-// no order. Waiters for fewer permits do not starve a waiter for several: after 100 ms as the oldest of its process, it reserves
-// the permits that become free. Meanwhile no other waiter is served, and TryAcquire may fail although permits are available. An
-// equally long pause follows. Redisson's waiters ignore reservations.
+// no order. Waiters for fewer permits do not starve a waiter for several: when it has been the oldest waiter of its process for 100
+// ms, it reserves the permits that become free. During a reservation no other waiter is served, and TryAcquire may fail although
+// permits are available. Then no waiter may reserve for as long as the reservation has lasted. Redisson's waiters ignore
+// reservations.
 //
 // Every operation counts exactly once, even if requests or replies are lost. Its error matches ErrForeignKey when the key does not
 // hold a count, and ErrInvalid for a number out of range. The error wraps the cause when Redis does not answer for Options.Lease/3

@@ -183,7 +183,7 @@ func TestClose_EndsAServerThatASubscriberBlocks(t *testing.T) {
 		return client.PubSubNumSub(t.Context(), "channel").Val()["channel"] == 1
 	}, patience, time.Millisecond)
 
-	// The first messages fill the buffers in between; the next ones block the server.
+	// The first messages fill the buffers between the server and the subscriber; the next ones block the server.
 	publisher := redis.NewClient(&redis.Options{
 		Addr: s.Addr(), MaxRetries: -1, ReadTimeout: 300 * time.Millisecond,
 	})

@@ -78,7 +78,7 @@ func TestServer_Lose(t *testing.T) {
 	})
 }
 
-// How the documentation of Lose says that permits are lost.
+// Permits are lost in the way that the documentation of Lose describes.
 func TestServer_PermitsAreLost(t *testing.T) {
 	both(t, func(t *testing.T, s *holdfasttest.Server) {
 		jobs := s.Runtime(holdfast.Options{Lease: 300 * time.Millisecond}).PermitSemaphore("jobs")

@@ -53,7 +53,7 @@ type LeaseLeaked struct {
 	Since time.Time // time of the acquire
 }
 
-// RenewFailed reports that renewing a lease failed. It is retried until the lease's deadline.
+// RenewFailed reports that a renewal of a lease failed. The renewal is retried until the lease's deadline.
 type RenewFailed struct {
 	Kind Kind
 	Name string

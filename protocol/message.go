@@ -58,8 +58,8 @@ type Cancel struct {
 	Lock string
 }
 
-// Release releases the lease with this Serial. Any actor may send it, but the lease must have been granted to an actor: a
-// goroutine's lease has no serial. It is answered by Released.
+// Release releases the lease with this Serial, and is answered by Released. Any actor may send a Release, but the lease must
+// have been granted to an actor: a goroutine's lease has no serial.
 type Release struct {
 	ID     uint64
 	Kind   Kind

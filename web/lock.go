@@ -102,7 +102,7 @@ func (l *lock) followHolders(before *lock, fresh bool) {
 	}
 }
 
-// renew notes when the lease expires, and counts a renewal if that is later than before.
+// renew notes when the lease expires. If the lease expires later than at the last look, renew counts a renewal.
 func (h *holding) renew(now time.Time, again bool) {
 	if h.TTL < 0 {
 		h.until = time.Time{}

@@ -70,7 +70,7 @@ type snapshot struct {
 	next chan struct{} // closed when there is a newer snapshot
 
 	mu    sync.Mutex
-	parts map[view][]part // what was rendered of it
+	parts map[view][]part // the parts that were rendered from this snapshot
 }
 
 func newLooker(from source, pattern string) *looker {

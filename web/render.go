@@ -71,7 +71,7 @@ func (m moment) Clock() string { return m.Format("15:04:05") }
 // Full is the time with its date and zone.
 func (m moment) Full() string { return m.Format("2006-01-02 15:04:05 MST") }
 
-// lease is the bar of a lease.
+// lease is the data of the bar that shows a lease.
 type lease struct {
 	Never       bool
 	Until, Full int64 // in milliseconds; Until is on the page's clock
