@@ -75,7 +75,7 @@ func (l *Lease) ending() *lease.Ending {
 	return &l.hold.Ending
 }
 
-// Done is closed when the lease has ended: by release, loss or Close.
+// Done returns a channel that is closed when the lease has ended: by release, loss or Close.
 func (l *Lease) Done() <-chan struct{} { return l.ending().Done() }
 
 // Err returns nil while the lease is held; after that ErrNotHeld (released), ErrLeaseLost or ErrClosed.
@@ -146,7 +146,7 @@ func (l *Lease) Members() []*Lease {
 // Name returns the lock's name. For a multi lock it is the members' names, each once, separated by commas.
 func (l *Lease) Name() string { return l.name }
 
-// during calls fn with a context that has inner's values and ends with the lease, and releases the lease when fn has returned.
+// during calls fn, and releases the lease when fn has returned. fn's context has inner's values and ends with the lease.
 func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) error) (err error) {
 	inner, cancel := l.ending().Bound(context.WithValue(inner, leaseKey{}, l))
 	defer func() {
@@ -162,8 +162,8 @@ func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) 
 
 type leaseKey struct{}
 
-// LeaseFromContext returns the lease of the innermost Do, or term of an Election, from which ctx descends; nil if there is none.
-// Use it, for example, to read the fencing token.
+// LeaseFromContext returns the lease of the innermost Do or term of an Election from which ctx descends, or nil if there is
+// none. Use it, for example, to read the fencing token.
 func LeaseFromContext(ctx context.Context) *Lease {
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l

@@ -24,8 +24,8 @@ type Lock struct {
 // See [protocol.State].
 type State = protocol.State
 
-// Holder is one holder of a lock, as stored in Redis. Fields: ID, the owner field, and Holds, how often it has entered. See
-// [protocol.Holder].
+// Holder is one holder of a lock, as stored in Redis. Fields: ID, the owner field, and Holds, its count in Redis (1 for a
+// holder of Holdfast, which counts re-entries in its process). See [protocol.Holder].
 type Holder = protocol.Holder
 
 func (rt *Runtime) lock(kind *scripts.Kind, name string) *Lock {

@@ -28,10 +28,10 @@ type MultiLock struct {
 // Multi returns a lock that is held when all of the given locks are: Redisson's getMultiLock. They may be of different kinds,
 // runtimes and servers, and may also be used on their own.
 //
-// All multi locks acquire their members in the same order, by name and then by position in locks, so they do not deadlock with each other. Cycles
+// All multi locks acquire their members in the same order, by name and then by position in locks, so they do not deadlock with each other. Deadlocks
 // with other clients (a caller that already holds a member, a Redisson multi lock with another order) are broken by time limits. Only the first wait,
-// while nothing is held, lasts as long as the caller allows. Each later wait is at most 2 s. If it fails, everything is released, and after a random
-// pause the next attempt begins by waiting for the member that was not available.
+// while nothing is held, lasts as long as the caller allows. Each later wait is at most 2 s. If a later wait fails, everything is released, and after
+// a random pause the next attempt begins by waiting for the member that was not available.
 //
 // The lease is lost when any member is lost. Done, Err and Context then report the end, and the other members are released at once.
 // Closing one of the runtimes ends the lease with ErrClosed.
@@ -75,9 +75,10 @@ func (l *Lock) sameKey(other *Lock) bool {
 	return other != nil && l.rt == other.rt && l.address.Raw == other.address.Raw
 }
 
-// Acquire waits for the locks until ctx ends; then the error matches ErrNotAcquired and ctx's error. Other errors are errors of
-// Lock.Acquire for the member that the error names. A red lock returns such an error once it cannot get a majority any more.
-// Before returning an error, Acquire spends up to 500 ms on releasing what it has acquired. After that the runtimes keep trying.
+// Acquire waits for the locks until ctx ends; then the error matches ErrNotAcquired and ctx's error. Other errors are those of
+// Lock.Acquire for the members that the error names. A red lock returns such an error once it cannot get a majority any more.
+// Before returning an error, Acquire spends up to 500 ms on releasing what it has acquired. The runtimes keep trying to release
+// the rest.
 //
 // WithWait limits the whole acquire. The options about the lease apply to every member. If later members took long, Multi extends the fixed
 // leases (WithLease) of early ones to their full length. An Owner is valid in its runtime only: if a member belongs to another runtime, an

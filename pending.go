@@ -63,7 +63,7 @@ func (p *Pending) finish(err error) {
 	close(p.done)
 }
 
-// Done is closed when the outcome is known.
+// Done returns a channel that is closed when the outcome is known.
 func (p *Pending) Done() <-chan struct{} { return p.done }
 
 // Lease blocks until the outcome is known, and returns the lease or the error. All calls return the same lease.

@@ -6,8 +6,8 @@
 // that Holdfast and Redisson never write are left out, or the error matches holdfast.ErrForeignKey.
 //
 // Redis stores no kind, so an Entry has the kind that its keys show. A spin lock, and a fair lock for which nobody waits, look like a
-// lock; a permit semaphore without acquired permits, and a latch that nobody waits for, look like a semaphore. A string with a number
-// that has nothing to do with locks looks like a semaphore, too.
+// lock; a permit semaphore without acquired permits, and a latch that nobody waits for, look like a semaphore. Any string that is a
+// number looks like a semaphore, even if it has nothing to do with locks.
 //
 // An Entry is read with several commands. If the lock changes meanwhile, parts of the Entry may be from before the change and others from after it.
 // Each command is short, no matter how many locks there are: keys are found with SCAN, and looked at in small batches. SECURITY.md lists the rights

@@ -34,7 +34,7 @@ type Entry struct {
 // Holder is one holder of a lock, or one acquired permit.
 type Holder struct {
 	ID      string        // owner field, or the ID of the permit: the same as Lease.ID
-	Holds   int           // number of times that it has acquired the lock and not yet released it
+	Holds   int           // its count in Redis; 1 for a holder of Holdfast, which counts re-entries in its process
 	TTL     time.Duration // time until its lease expires; negative if it never does
 	Process Process       // zero if the process has not announced itself; always zero for permits, which do not name a process
 }
@@ -84,7 +84,8 @@ func (l *looker) lookAt(ctx context.Context, name string) (*object, error) {
 
 var errNoCount = foreign("a string that is no count")
 
-// describeString returns the error for a string that is not a count. Other libraries write a lock as a string that expires.
+// describeString returns the error for a string that is not a count. If the string expires, it may be a lock of another library, and the error says
+// so.
 func (l *looker) describeString(ctx context.Context, name string) error {
 	ttl, err := l.client.PTTL(ctx, name).Result()
 	if err != nil || ttl <= 0 {

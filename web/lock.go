@@ -57,7 +57,8 @@ type sample struct {
 
 func isForeign(err error) bool { return errors.Is(err, protocol.ErrForeignKey) }
 
-// follow returns what is known about a lock after one more look. If fresh is true, a lock that was not known before has just been taken.
+// follow returns what is known about a lock after one more look. If fresh is true, a lock that was not known before counts as just taken. Otherwise
+// it may have been taken long ago.
 func follow(before *lock, e inspect.Entry, now time.Time, fresh bool) *lock {
 	if before == nil {
 		before = &lock{}
@@ -102,7 +103,7 @@ func (l *lock) followHolders(before *lock, fresh bool) {
 	}
 }
 
-// renew notes when the lease expires. If the lease expires later than at the last look, renew counts a renewal.
+// renew notes when the lease expires. If that is later than the last look showed, by more than steady, renew counts a renewal.
 func (h *holding) renew(now time.Time, again bool) {
 	if h.TTL < 0 {
 		h.until = time.Time{}

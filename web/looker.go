@@ -326,7 +326,7 @@ func (r *round) readProcesses(ctx context.Context) (err error) {
 	return err
 }
 
-// note notes what is known of a lock now. If fresh is true, a lock that was not known before has just been taken.
+// note notes what is known of a lock now. fresh has the same meaning as for follow.
 func (r *round) note(e inspect.Entry, fresh bool) {
 	r.locks[e.Name] = follow(r.locks[e.Name], e, time.Now(), fresh)
 }

@@ -56,7 +56,7 @@ type moment struct {
 	Ago   string
 }
 
-// moment returns the data of an instant. It leaves out how long ago that was if the script computes it.
+// moment returns the data of an instant. If the script of the page computes how long ago the instant was, moment leaves that out.
 func (r *renderer) moment(at time.Time) moment {
 	m := moment{Time: at, Ticks: r.clock(at)}
 	if !r.live && !at.IsZero() {

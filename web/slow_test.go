@@ -36,7 +36,7 @@ func TestStream_SlowViewers(t *testing.T) {
 	const slow, size = 50, 400
 	f := &fake{}
 	round := 0
-	change := func() { // every row
+	change := func() { // changes every row
 		round++
 		entries := make([]inspect.Entry, size)
 		for i := range entries {

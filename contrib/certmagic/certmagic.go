@@ -93,8 +93,8 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 }
 
 // RenewLockLease makes sure that this process holds the lock. It ignores the duration, because the watchdog renews the lock. A lock that was lost is
-// acquired again if it is free; if others have it, the error is a *holdfast.BusyError. certmagic calls RenewLockLease before each attempt, and then
-// checks whether there is still something to do. It retries for up to a month.
+// acquired again if it is free; if others have it, the error is a *holdfast.BusyError. certmagic retries for up to a month. Before each attempt it
+// calls RenewLockLease, and then checks whether there is still something to do.
 func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	if held, err := s.holds(name); held || err != nil {
 		return err
@@ -109,8 +109,8 @@ func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	return nil
 }
 
-// holds reports whether one of the leases of this name is valid. If the caller has lost the lock, this may be the lease of another goroutine. holds
-// then returns true as well, because certmagic passes only the name: false would make the attempts of both goroutines fail.
+// holds reports whether one of the leases of this name is valid. If the caller has lost the lock, the valid lease may be that of another goroutine.
+// holds returns true all the same: certmagic passes only the name, so with false the attempts of both goroutines would fail.
 func (s *storage) holds(name string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

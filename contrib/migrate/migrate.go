@@ -79,8 +79,8 @@ func (d *driver) Lock() error {
 	return nil
 }
 
-// Unlock releases the driver's own lock, then the one in Redis. An error of the release is no reason to stay locked. If the lock was lost while a
-// migration ran, SetVersion has said so.
+// Unlock releases the driver's own lock, then the one in Redis. It does not return an error of the release, because golang-migrate would
+// then take the driver for locked for ever. If the lock was lost while a migration ran, SetVersion has said so.
 func (d *driver) Unlock() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +119,8 @@ func (d *driver) Run(migration io.Reader) error {
 	return nil // SetVersion says whether the lock was lost
 }
 
-// SetVersion writes the version, and then says whether the lock was lost. Before a migration it writes nothing if the lock was lost.
+// SetVersion writes the version, and then says whether the lock was lost. When it is called before a migration, it first checks the lock, and
+// writes nothing if the lock was lost.
 func (d *driver) SetVersion(version int, dirty bool) error {
 	if dirty { // before the migration
 		if err := d.lost(); err != nil {
