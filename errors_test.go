@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The lock is taken, by this runtime or by another one. However an acquire fails, its error is a *BusyError.
+// A lock is taken, by this runtime or by another one. No matter in which way an acquire of it fails, the error is a *BusyError.
 func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock, wait time.Duration) (err, cause error){

@@ -9,7 +9,7 @@
 // Differences from a real Redis:
 //
 //   - no sharded publish and subscribe (SPUBLISH, SSUBSCRIBE)
-//   - WAIT answers 0 at once: there are no replicas, and no cluster
+//   - no replicas (WAIT answers 0 at once), and no cluster
 //   - no ACL, no memory limit and no eviction, no persistence, no functions (FUNCTION, FCALL), no CONFIG
 //   - expired keys are removed when the next command scans for them, without a notification
 //   - scripts run in another implementation of Lua, and are never interrupted

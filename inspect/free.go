@@ -64,7 +64,7 @@ func free(ctx context.Context, client redis.UniversalClient, name string) (bool,
 	return len(freed) > 0, err
 }
 
-// publish returns the command that notifies the waiters. On a cluster, waiters use sharded messages if its servers know them. Waiters that
+// publish returns the command that notifies the waiters. On a cluster, waiters use sharded messages if the servers know them. Waiters that
 // are configured for plain messages are recognized by their subscriptions.
 func (l *looker) publish(o *object) string {
 	if o.sharded > 0 || l.shards && o.plain == 0 {

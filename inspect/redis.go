@@ -28,7 +28,7 @@ func check(client redis.UniversalClient) error {
 	return nil
 }
 
-// send sends a pipeline. It returns the first error, leaving out errors that tolerable or one of the functions in tolerated accepts.
+// send sends a pipeline. It returns the first error that neither tolerable nor a function in tolerated accepts.
 func (l *looker) send(ctx context.Context, fill func(p redis.Pipeliner), tolerated ...func(error) bool) error {
 	cmds, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		fill(p)

@@ -29,8 +29,8 @@
 //   - A future (RequestFuture) may send Release, Renew and Inspect. An Acquire from a future is refused with ErrInvalid: the
 //     requester of an Acquire is watched, and a watch completes a protoactor future.
 //
-// Any other message, a message without a reachable sender, and a Cancel with an invalid kind or name are dropped and reported as
-// RequestDropped events. Any other mistake in a request is reported in the Err of its answer.
+// A message of any other type, a message without a reachable sender, and a Cancel with an invalid kind or name are dropped and
+// reported as RequestDropped events. Any other mistake in a request is reported in the Err of its answer.
 //
 // # Answers
 //

@@ -215,7 +215,7 @@ func (l *looker) doubt(began time.Time) {
 	}
 }
 
-// doubted returns the same snapshot with an error that began at since.
+// doubted returns a copy of the snapshot that has an error since the given instant.
 func (s *snapshot) doubted(err error, since time.Time) *snapshot {
 	return &snapshot{
 		since: s.since, tried: time.Now(), at: s.at, swept: s.swept, locks: s.locks, sorted: s.sorted, cut: s.cut,
