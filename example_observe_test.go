@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// Inspect says who holds a lock, and how many wait for it.
+// Inspect says who holds a lock, and how many acquires of this process wait for it.
 func ExampleLock_Inspect() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

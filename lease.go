@@ -35,8 +35,8 @@ func (l *Lease) unguard() {
 // Release releases the lock. It works even if ctx has ended: it then has 500 ms of its own.
 //
 // If Redis does not confirm the release for Options.Lease/3 (at least 1 s, at most 10 s), the lease is over for the caller, and the error
-// wraps the cause. The runtime retries until the deadline. A second Release returns ErrNotHeld, releasing a lost lease returns ErrLeaseLost,
-// and Release after Close returns nil.
+// wraps the cause. The runtime retries until the deadline of the lease. A second Release returns ErrNotHeld, releasing a lost lease returns
+// ErrLeaseLost, and Release after Close returns nil.
 //
 // The lease of a multi lock releases all members at the same time and joins their errors. That of a red lock counts as released
 // when a majority confirms.

@@ -88,7 +88,7 @@ func (m *MultiLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease,
 }
 
 // TryAcquire makes one attempt on each member: Multi tries one after the other until one fails, Red tries all at once. On failure
-// the error matches ErrNotAcquired, and errors.As to a *BusyError names a holder that was in the way.
+// the error matches ErrNotAcquired, and errors.As finds a *BusyError that names a holder.
 func (m *MultiLock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return m.acquire(ctx, opts, true)
 }

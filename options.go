@@ -198,9 +198,9 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 }
 
 // WithAtLeast keeps the lock taken for at least d, 50 ms to 24 h, after the acquire. Until then nobody else can acquire it, Redisson's clients
-// included, even if the lease is released, its runtime is closed or its process dies. The lease itself still ends at once, without an event.
-// ForceRelease frees the lock sooner. Use WithAtLeast for a short job that several processes start at slightly different times: those that start
-// it late find the lock taken.
+// included, even if the lease is released, its runtime is closed or its process dies. A lease that is released still ends at once, without an
+// event. ForceRelease frees the lock sooner. Use WithAtLeast for a short job that several processes start at slightly different times: those
+// that start it late find the lock taken.
 //
 // Such an acquire always calls Redis. If an owner re-enters with WithAtLeast, the lock stays taken until the later of the two times. For a multi
 // lock, d begins when all members are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds

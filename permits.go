@@ -39,7 +39,7 @@ func (s *PermitSemaphore) Acquire(ctx context.Context, opts ...AcquireOption) (*
 }
 
 // TryAcquire makes one attempt to take a permit. If none is free, or others in this process are waiting for one, the error matches
-// ErrNotAcquired. Its text says if SetPermits was never called.
+// ErrNotAcquired. If the number of permits was never set, its text says so.
 func (s *PermitSemaphore) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return s.lock.TryAcquire(ctx, opts...)
 }

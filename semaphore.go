@@ -45,7 +45,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 }
 
 // TryAcquire makes one attempt to take n permits. If too few are available, or others in this process are waiting, the error
-// matches ErrNotAcquired. If TrySetPermits was never called, its text says so.
+// matches ErrNotAcquired. If the number of permits was never set, its text says so.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, true)
 }
