@@ -12,8 +12,8 @@ import (
 
 // Trace has functions that are called when something happens in a runtime. A function that is nil costs only a comparison.
 //
-// The functions run inside the runtime, on the goroutines of actors and pipelines, except Acquiring and Leader. They must be fast: while one
-// runs, its lock waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked
+// The functions run inside the runtime, mostly on the goroutines of its actors and pipelines. They must be fast: while one runs, its lock
+// waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked
 // event. Fields may be added.
 type Trace struct {
 	// Acquiring is called before an acquire begins, on the caller's goroutine and with the caller's context. For an acquire by message it is

@@ -29,7 +29,7 @@
 //	A5  no unwanted grant is left, during the run or after it                         oracle.orphans, world.remnants, tally, end
 //	A6  nobody keeps waiting for a free lock                                          oracle.served, demanded, world.takeOnce, sweep
 //	A8  a fair lock is granted in the order of its queue; turns keep their bounds     world.inOrder, oracle.inTurn
-//	A9  a runtime that ends grants no new lease, ends none early, and is soon over    shutdown.go
+//	A9  a runtime that ends grants no new lease, lets holders finish, and ends soon   shutdown.go
 //	A10 nobody acquires a lock before the at-least time of its last holder is over    oracle.leasts
 //
 // When the server has lost data, or its clock was set forward, two leases may both be valid until the first holder learns of the loss. In a
