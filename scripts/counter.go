@@ -68,7 +68,7 @@ type Counted struct {
 	Number   int64  // the remaining number, or the result of the operation
 	NotSet   bool   // of a Take: nothing is available because nothing was set, see Kind.NotSet
 	Served   []bool // of a Take: which waiters were served
-	Reserved bool   // of a Take: this runtime has a reservation
+	Reserved bool   // of a Take: the call has made or prolonged a reservation for this runtime
 }
 
 // Forget is the operation that deletes the results of answered requests. An actor calls it before it stops, because no later call could delete these

@@ -2,8 +2,8 @@
 -- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
 -- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
 -- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
--- unlocking works at maxmemory. Redis deletes a hash with its last field. With keep, the lock stays taken for a while, and its owner
--- field is nobody: see lock_keep.
+-- unlocking works at maxmemory. Redis deletes a hash with its last field. With keep, the lock stays taken for a while, under the owner
+-- field in the argument nobody: see lock_keep.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}

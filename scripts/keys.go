@@ -35,7 +35,7 @@ const (
 	Yields    = "-" // the process has just had the lock: if others wait, it takes a ticket although the lock is free
 )
 
-// CrowdLeast is a number of subscribers to the releases: with fewer, no process has to wait for the call of its row (lib/crowd.lua).
+// CrowdLeast is the least number of subscribers to the releases with which a process may have to wait for the call of its row (lib/crowd.lua).
 const CrowdLeast = 8
 
 // ReadWriteChannel is the channel on which releases of a read/write lock are published.

@@ -57,7 +57,7 @@ type Curve struct {
 	Commands float64 // per grant, including those within scripts
 	Messages float64 // messages that reach a subscriber, per grant
 	Pace     float64 // grants of the most wanted lock, as a share of the possible number
-	Longest  float64 // longest wait (from shortest on), divided by the time that serving all its rivals once takes at the best pace
+	Longest  float64 // longest wait (of those that last at least `shortest`), divided by the time to serve all its rivals once at the best pace
 	Patients float64 // least share of a process that never gives up, divided by a fair share
 	Share    float64 // least share of a process, divided by a fair share; it says something only if all want the same lock
 }

@@ -60,7 +60,7 @@ func (s *stage) gone() bool {
 
 func (s *stage) dead() bool { return len(alive(s.t, s.group)) == 0 }
 
-// outage repeats a fault, each time for a random duration, until the command is dead. An observer must not see the key gone before that.
+// outage repeats a fault, each time for a random duration, until the command is dead. An observer must not see the key gone while the command lives.
 func (s *stage) outage(begin, end func()) {
 	for !s.dead() {
 		begin()

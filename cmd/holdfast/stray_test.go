@@ -34,7 +34,7 @@ func running(t *testing.T, pid int) bool {
 }
 
 // stray runs exec with a command that starts a process in a new process group, as timeout does, and returns the ID of that process.
-// If deaf is true, the process ignores SIGTERM.
+// ends is shell code that follows the start of the process. If deaf is true, the process ignores SIGTERM.
 func stray(t *testing.T, server *redistest.Server, name, ends string, deaf bool) (holder *invocation, pid int) {
 	t.Helper()
 	needs(t, "timeout")
@@ -158,7 +158,7 @@ func TestExec_AllAreSuspended(t *testing.T) {
 	all := append(alive(t, group), group, holder.cmd.Process.Pid)
 	all = slices.DeleteFunc(all, func(pid int) bool {
 		err := syscall.Kill(pid, syscall.SIGSTOP)
-		if errors.Is(err, syscall.ESRCH) { // one that the script has used to start
+		if errors.Is(err, syscall.ESRCH) { // a process that the script needed only at its start
 			return true
 		}
 		require.NoError(t, err)

@@ -75,7 +75,7 @@ func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, b
 	return lease, err
 }
 
-// race lets cancels race with grants that are made in one of these ways.
+// race lets cancels race with grants that the function try makes.
 type race struct {
 	wire
 	try                toGrant

@@ -59,7 +59,8 @@ func keysOnly(key string) string {
 	return everyKey(key)
 }
 
-// hooked returns a runtime whose client has a hook. With a short lease, the runtime needs shorter timeouts than those of the client.
+// hooked returns a runtime whose client has a hook. With a short lease, the runtime uses a copy of the client with shorter timeouts, and the hook
+// must work for the copy, too.
 func hooked(t *testing.T, server *redistest.Server, hook redis.Hook, lease time.Duration) *holdfast.Runtime {
 	client := locktest.NewClient(t, server.Addr())
 	client.AddHook(hook)

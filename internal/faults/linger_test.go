@@ -37,7 +37,7 @@ func TestFault_DeadProcessLingers(t *testing.T) {
 	const lease, linger = 2 * time.Second, 500 * time.Millisecond
 	one, proxy := p.Proxied(t, holdfast.Options{Lease: lease, Linger: linger, Logger: locktest.Quiet()})
 	other := p.Runtime(t, holdfast.Options{})
-	locktest.Await(t, "the process to receive demands", func() bool { // before that, a lock may stop to linger at any time
+	locktest.Await(t, "the process to receive demands", func() bool { // before that, a lock may stop lingering at any time
 		locktest.Release(t, locktest.Acquire(t, one.Lock("another")))
 		began := time.Now()
 		locktest.Release(t, locktest.Acquire(t, other.Lock("another")))

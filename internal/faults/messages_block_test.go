@@ -150,7 +150,7 @@ func TestFault_RequesterThatBlocksKeepsNobody(t *testing.T) {
 	})
 }
 
-// An actor that blocks the delivery of its grant still holds the lock, and gets the loss afterwards, once.
+// An actor that blocks the delivery of its grant still holds the lock. If it loses the lock meanwhile, it gets one Lost, after the grant.
 func TestFault_RequesterThatBlocksHoldsOn(t *testing.T) {
 	t.Parallel()
 	eachBlocked(t, func(t *testing.T, s *siege) {

@@ -174,8 +174,8 @@ func (s *rush) pass(t *testing.T, begin, end func()) {
 // nextRenewal returns the time at which the watchdog will renew a lease, or a time up to a tenth of a second before that.
 func nextRenewal(lease *holdfast.Lease) time.Time { return lease.ExpiresAt().Add(-outageLease * 2 / 3) }
 
-// awaitRenewal waits until most of the leases are due for renewal in the given time, and no sooner. A busy machine may miss that moment, and then
-// waits for the renewal after the next.
+// awaitRenewal waits until half of the leases are due for renewal within the time before. On a busy machine it may miss that moment, and then waits
+// for a later renewal.
 func (s *rush) awaitRenewal(before time.Duration) {
 	for {
 		next := make([]time.Time, len(s.leases))

@@ -37,8 +37,8 @@ func loadOf(t *testing.T, cluster *redistest.Cluster, clients []*redis.Client) (
 	return sum
 }
 
-// showNoStorm measures the load that 50 waiters cause, calls the function refused, which makes the subscription of one more waiter fail, and compares
-// the load after that.
+// showNoStorm measures the load that 50 waiters cause, before and after a call of the function refused, and compares the two. refused makes the
+// subscription of one more waiter fail.
 func showNoStorm(t *testing.T, cluster *redistest.Cluster, waiter *holdfast.Runtime, refused func()) {
 	holder := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{})
 	var clients []*redis.Client

@@ -133,7 +133,7 @@ func TestLinger_DemandReachesTheHolder(t *testing.T) {
 		one, other := p.Runtime(t, holdfast.Options{Lease: lingerLease, Linger: lingerFor}), p.Runtime(t, holdfast.Options{})
 		use(t, p.Lock(other)) // the first grant of a fenced lock has one token, so it would not linger
 
-		// The lock stops lingering once, when the runtime has subscribed to demands.
+		// When the runtime has subscribed to demands, all its locks count as wanted: a lock that it has then does not linger.
 		locktest.Await(t, "the lock to linger", func() bool {
 			use(t, p.Lock(one))
 			return one.Stats().Lingering == 1

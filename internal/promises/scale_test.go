@@ -81,7 +81,7 @@ func TestScale_MillionNames(t *testing.T) {
 	require.NoError(t, rt.Close(t.Context()))
 }
 
-// 100 000 pending acquires of one lock need no goroutine each, and all are served.
+// 100 000 pending acquires of one lock do not need a goroutine each, and all are served.
 func TestScale_PendingAcquires(t *testing.T) {
 	waiters := locktest.Scaled(100_000, 0)
 	client := redistest.Shared(t).Client(t)
@@ -115,7 +115,7 @@ func TestScale_PendingAcquires(t *testing.T) {
 	require.NoError(t, rt.Close(ctx))
 }
 
-// 100 000 locks that are held and renewed need no goroutine each.
+// 100 000 locks that are held and renewed do not need a goroutine each.
 func TestScale_HeldLocks(t *testing.T) {
 	locks := locktest.Scaled(100_000, 0)
 	client := redistest.Start(t).Client(t)

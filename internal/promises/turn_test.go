@@ -53,8 +53,8 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	})
 }
 
-// lockInTime waits for a lock, but, except for a fair lock, not for long: a Redisson thread that has tried and does not wait yet misses the
-// message of a writer's release, and would sleep until the lease ends.
+// lockInTime waits for a lock: for a fair lock until ctx ends, for another lock at most 300 ms. A Redisson thread that has tried and does not wait
+// yet misses the message of a writer's release, and would sleep until the lease ends.
 func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock) error {
 	if kind.Queued {
 		return lock.Lock(ctx, 0)

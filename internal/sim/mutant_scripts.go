@@ -1,6 +1,6 @@
 package sim
 
-// exclusive lists the kinds that share with the plain lock what the mutants change.
+// exclusive lists the kinds whose scripts contain the text that a mutant of the plain lock replaces.
 var exclusive = []kind{plainLock, fencedLock, spinLock}
 
 // lingers lists the kinds whose locks may linger.

@@ -177,7 +177,7 @@ func (o *oracle) keep(h *hold, until time.Time) {
 	o.kept[h.place] = append(slices.DeleteFunc(o.kept[h.place], over), kept{h, until.Add(-h.least/50 - 3*time.Millisecond)})
 }
 
-// mayKeep notes that a re-entry that failed may still have moved the end of an at-least time.
+// mayKeep notes that a failed re-entry may still have moved the end of an at-least time.
 func (o *oracle) mayKeep(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,7 +185,7 @@ func (o *oracle) mayKeep(h *hold) {
 	o.keep(h, time.Time{})
 }
 
-// mayStay notes that an acquire of a multi lock that failed may have begun the at-least time of some members.
+// mayStay notes that a failed acquire of a multi lock may have begun the at-least time of some members.
 func (o *oracle) mayStay(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

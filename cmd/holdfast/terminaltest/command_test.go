@@ -31,7 +31,7 @@ func TestFree_AsksOnATerminal(t *testing.T) {
 	}
 }
 
-// If the holder changes while the user is asked, the answer is about the one that was shown.
+// If the holder changes while the user is asked, a yes does not free the new holder's lock: holdfast shows this holder and asks again.
 func TestFree_AsksAgainAboutAnotherHolder(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Start(t), open(t, 80, 24)
