@@ -42,7 +42,7 @@ func TestInterop_ReleaseWakesTheOtherSide(t *testing.T) {
 }
 
 // While a lock lingers, Redisson gets it within Options.Linger, although our side takes it again and again. On a busy machine a waiter may miss
-// its slot, and then waits for another Options.Linger. So the test looks at the median.
+// the time in which the lock is free, and then waits for another Options.Linger. So the test looks at the median.
 func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
 	const linger = 300 * time.Millisecond
 	everywhere(t, func(k kind) bool { return k.theirs == "lock" || k.theirs == "fenced" || k.theirs == "write" }, func(t *testing.T, m *meeting) {

@@ -20,8 +20,8 @@ const (
 )
 
 // TestFault_ProcessesGetTheirShares runs eight processes with eight goroutines each, which want one lock all the time. In most cases there is a ninth
-// process, which only tries now and then, by a runtime's TryAcquire or by a bare script. No process gets more than twice as many turns as another,
-// and the ninth gets its share.
+// process, which only tries every few milliseconds, by a runtime's TryAcquire or by a bare script. None of the eight is served more than twice as
+// often as another, and the ninth never tries in vain for longer than spinnerMax.
 func TestFault_ProcessesGetTheirShares(t *testing.T) {
 	cases := []struct {
 		section time.Duration

@@ -62,8 +62,8 @@ func serve(ctx context.Context, lock *holdfast.Lock, section time.Duration, serv
 	}
 }
 
-// TestFault_CrowdLetsOneIn has one waiter elsewhere, a runtime or a mere script, against sixteen goroutines of one process. The waiter waits for
-// one turn, and sometimes for a gap that is left for others, but no longer.
+// TestFault_CrowdLetsOneIn has one waiter elsewhere, a runtime or a stand-in for Redisson, against sixteen goroutines of one process. The waiter
+// mostly waits for one turn, and for two turns and two gaps at most. In a gap, a process leaves the lock free for clients that it cannot count.
 func TestFault_CrowdLetsOneIn(t *testing.T) {
 	for _, section := range []time.Duration{200 * time.Microsecond, 20 * time.Millisecond} {
 		t.Run(fmt.Sprint("runtime ", section), func(t *testing.T) {

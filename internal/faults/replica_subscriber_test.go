@@ -20,7 +20,8 @@ import (
 )
 
 // TestFault_SubscriberAtAReplica has a client subscribe at a replica, as Redisson does with the subscriptionMode SLAVE, while sixteen goroutines of
-// a process contend. The master does not count the client as a subscriber. The client gets the lock in a gap.
+// a process contend. The master does not count the client as a subscriber. The client gets the lock in a gap, in which the process leaves the lock
+// free for clients that are not counted.
 func TestFault_SubscriberAtAReplica(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

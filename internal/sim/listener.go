@@ -32,7 +32,7 @@ func newListening(d dice) listening {
 }
 
 // crowdMax replaces aloneMax in worlds with a crowd. The processes of the crowd do not exist, so nobody calls the row of a real process behind
-// them: it tries again only after up to 6.25 s. If it has lost its ticket, it also waits for slots that nobody uses.
+// them: it tries again only after up to 6.25 s. If it has lost its ticket, it also leaves them time that they do not use.
 const crowdMax = 8 * time.Second
 
 // aloneMax is the longest time for which a lock may stay free while users wait for it. It applies to worlds with a mere listener, after the
