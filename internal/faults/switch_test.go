@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// readers are options with which go-redis may read from replicas. Its connections then send READONLY, and a demoted master does not redirect their
-// commands.
+// readers are options that say whether go-redis may read from replicas. If it may, its connections send READONLY, and a demoted master does not
+// redirect their commands.
 var readers = map[string]func(*redis.ClusterOptions){
 	"plain":          func(*redis.ClusterOptions) {},
 	"ReadOnly":       func(o *redis.ClusterOptions) { o.ReadOnly = true },
@@ -58,8 +58,8 @@ func TestFault_PlannedSwitch(t *testing.T) {
 	}
 }
 
-// TestFault_AckAfterSwitch has a runtime that needs acknowledgements from a replica use a master that has just become a replica. The new master
-// makes the grant, and its replica acknowledges it.
+// In TestFault_AckAfterSwitch, a runtime that needs acknowledgements from a replica (AckReplicas) knows a master that has just become a replica. The
+// new master makes the grant, and its replica acknowledges it.
 func TestFault_AckAfterSwitch(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 2, 3*time.Second)

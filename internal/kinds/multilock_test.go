@@ -143,7 +143,8 @@ func TestMultiLock_TryAcquireTakesAllOrNothing(t *testing.T) {
 	})
 }
 
-// Members are acquired in the order of their names, then of their positions, so all multi locks use the same order.
+// Members are acquired in the order of their names, and those with the same name in the order of Multi's arguments. So all multi locks use the same
+// order.
 func TestMultiLock_TakesMembersInOrder(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -175,7 +175,7 @@ func showCloseOverOutage(t *testing.T, p *locktest.Place) {
 	}
 }
 
-// showCloseOverCut closes while connections break again and again.
+// showCloseOverCut cuts all connections, and closes while the next twenty replies are lost together with their connections.
 func showCloseOverCut(t *testing.T, p *locktest.Place) {
 	rt, proxy := p.Proxied(t, holdfast.Options{})
 	for range 50 {

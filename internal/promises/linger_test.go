@@ -52,8 +52,8 @@ func use(t *testing.T, l *holdfast.Lock) *holdfast.Lease {
 	return lease
 }
 
-// A process gets a lingering lock again without a call to Redis, and each holder has a larger token. The lock is freed when Options.Linger has passed
-// since the first release, even if the process uses the lock all the time. If it is held at that time, it is freed at the next release.
+// A process gets a lingering lock again without a call to Redis; the tokens of a fenced lock still grow. The lock is freed when Options.Linger has
+// passed since the first release, even if the process uses the lock all the time. If it is held at that time, it is freed at the next release.
 func TestLinger_NextLocalHolderAsksNobody(t *testing.T) {
 	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
 		there := func() bool { return server.Client().Exists(t.Context(), "orders").Val() == 1 }
