@@ -59,7 +59,8 @@ type Kind struct {
 	// PassEndsTurn: a pass may end a turn, and then releases the lock if another process waits for it.
 	PassEndsTurn bool
 
-	// Counting is set for a kind that counts something instead of being held. Of the other fields, it sets at most Name, Family, NotSet and Channel.
+	// Counting is set for a kind that counts something instead of being held. Of the other fields, such a kind sets at most Name, Family, NotSet and
+	// Channel.
 	Counting *Counting
 
 	NotSet string // error text while the kind's number has not been set, or "" if the kind has none

@@ -45,7 +45,7 @@ func factsOf(h *History) *facts {
 }
 
 // remember notes until when Redis may have an operation's grant. A copy of an acquire that is in flight when the acquire returns is
-// executed within a third of its lease. It then takes the lock for at most a lease, until its runtime finds out. A lease that was
+// executed within a third of its lease. It then takes the lock until its runtime finds out, for at most a lease. A lease that was
 // lost, or whose release was not confirmed, may stay for a lease.
 func (f *facts) remember(op *Op) {
 	stays := op.Return + op.Length + op.Length/3 + slack
@@ -67,7 +67,7 @@ func (f *facts) runtime(grant string) int {
 }
 
 // excused reports whether a refusal says nothing about the holder. There are three possible reasons: other users of the same runtime were acquiring
-// or releasing the lock; the refusal names no holder; or it names a grant that Redis may have although nobody holds it.
+// or releasing the lock; the refusal names no holder; or it is due to a grant or permit that Redis may have although nobody holds it.
 func (f *facts) excused(k Kind, op *Op) bool {
 	if f.crowded(op) || k.Permits == 0 && op.Holder == "" {
 		return true

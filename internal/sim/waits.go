@@ -11,10 +11,10 @@ type wait struct {
 	vague bool // the wait may have been granted already, without the user knowing
 }
 
-// patienceOf bounds how long anybody waits for a free lock whose release was announced (A6). Two pauses come first: a process that has
-// just had its turn pauses for up to 125 ms, and a spin lock's waiter for up to 128 ms.
+// patienceOf bounds how long anybody waits for a free lock whose release was announced (A6). Before it tries, a process that has just had
+// its turn pauses for up to 125 ms, and a spin lock's waiter for up to 128 ms.
 //
-// A mere listener lengthens no pause after the first second.
+// With a mere listener, the bound is aloneMax after the first second: from then on the listener lengthens no pause. With a crowd it is crowdMax.
 func (o *oracle) patienceOf(k kind) time.Duration {
 	patience := 250 * time.Millisecond
 	switch {

@@ -61,7 +61,7 @@ type topOptions struct {
 
 const (
 	topMost = 20_000 // locks that a look keeps
-	topRest = 4      // the pause after a look is at least this many times as long as the look
+	topRest = 4      // the pause after a look is at least this many times as long as the look, unless the look failed before topWait
 	topWait = 30 * time.Second
 )
 
