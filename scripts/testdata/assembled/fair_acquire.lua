@@ -1,6 +1,6 @@
 -- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again
--- and counts once, or keeps its place in the queue. If that place was lost, the reply says so, and the grant does not join again: a reply
--- can be lost too, and the waiter must learn of its loss.
+-- and counts once, or keeps its place in the queue. If that place was lost, the reply says so, and the grant does not join again. If it
+-- joined and this reply was lost, the next retry would find a place, and the waiter would not learn of the loss.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}
@@ -17,7 +17,7 @@
 --
 -- Returns grant (granted) | {ttl, holder or '', queued, next} (busy): queued is 0 if the grant is not in the queue, 1 if it has kept
 -- its place, else the server time in microseconds at which this call has put it into the queue; next is the head of the queue if that
--- is this grant, or another grant of this runtime and the lock is free, else '' | error LATE ms | error FOREIGN text
+-- is this grant, or if it is another grant of this runtime while the lock is free; else '' | error LATE ms | error FOREIGN text
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
@@ -92,8 +92,8 @@ local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- gaps maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. No waiter ahead of the place
--- first_gap is in gaps. first_gap is nil if there are no gaps.
+-- gaps maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. first_gap is a place at or
+-- before the first gap, or nil if there are no gaps.
 local gaps, first_gap = {}, nil
 
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
@@ -117,9 +117,9 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up makes scores earlier when waiters have left, as Redisson does: by wait for each place by which a waiter has moved up. moved maps a
--- waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500 scores. The
--- earliest scores come first, so that the waiters never change places.
+-- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by wait for each place by which its waiter has moved up.
+-- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
+-- scores. The earliest scores come first, so that the waiters never change places.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do

@@ -2,8 +2,8 @@
 -- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
 -- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
 -- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
--- unlocking works at maxmemory. Redis deletes a hash with its last field. With keep, the lock stays taken for a while, and its owner
--- field is nobody: see lock_keep.
+-- unlocking works at maxmemory. Redis deletes a hash with its last field. With keep, the lock stays taken for a while, under the owner
+-- field in the argument nobody: see lock_keep.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -69,8 +69,8 @@ local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- gaps maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. No waiter ahead of the place
--- first_gap is in gaps. first_gap is nil if there are no gaps.
+-- gaps maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. first_gap is a place at or
+-- before the first gap, or nil if there are no gaps.
 local gaps, first_gap = {}, nil
 
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
@@ -94,9 +94,9 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up makes scores earlier when waiters have left, as Redisson does: by wait for each place by which a waiter has moved up. moved maps a
--- waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500 scores. The
--- earliest scores come first, so that the waiters never change places.
+-- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by wait for each place by which its waiter has moved up.
+-- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
+-- scores. The earliest scores come first, so that the waiters never change places.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do

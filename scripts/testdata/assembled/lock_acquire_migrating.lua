@@ -100,9 +100,9 @@ end
 -- join_crowd returns the number of subscribers; the place of the runtime in the crowd, from 1; and its ticket, or 0 if its row need not be called.
 -- The place is 0 if there is no crowd, or if the user has no right to the set.
 --
--- Some runtimes behind the rows in front need no call either. Those of the next row might be called before they subscribe. The first 33 runtimes
--- are usually in the rows in front or the next one, but not if tickets between them were removed. With fewer than 8 subscribers, no runtime waits
--- for a call: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left to call rows.
+-- A runtime behind the rows in front does not wait for a call either in three cases. Its row is the next one, which might be called before the
+-- runtime subscribes. It is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed. Or there are
+-- fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left to call rows.
 local function join_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0

@@ -16,11 +16,11 @@
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] runtime   UUID
 -- ARGV[6] reserve   length in ms of a reservation for us if the first waiter cannot be served; 0 changes nothing; -1 ends our reservation
--- ARGV[7] rest      ms without reservations after ours has ended; 0 also ends an earlier rest
+-- ARGV[7] rest      ms without reservations after ours has ended; if 0, a reserve of -1 also ends an earlier rest
 -- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
 -- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter, left is the
--- number of available permits, '' if there is no semaphore, reserved is 1 if this runtime has a reservation.
+-- number of available permits, '' if there is no semaphore, reserved is 1 if this call has made or prolonged a reservation.
 local semaphore, channel, attempt, want = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local runtime, reserve, rest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])

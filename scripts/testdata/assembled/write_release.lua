@@ -1,6 +1,7 @@
 -- write_release: end the writer's hold and wake all waiters. If the same owner also reads, the lock becomes a read lock for as long
 -- as its reader holds it. A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory.
--- With keep, the write lock stays taken for a while, with the owner field nobody (see lock_keep), and at least as long as the owner reads.
+-- With keep, the write lock stays taken for a while, under the owner field in the argument nobody (see lock_keep), and at least as long
+-- as the owner reads.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
