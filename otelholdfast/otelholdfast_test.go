@@ -155,6 +155,7 @@ func TestTrace_Spans(t *testing.T) {
 			assert.Equal(t, caller.SpanContext().SpanID(), span.Parent().SpanID())
 			assert.NotEqual(t, codes.Error, span.Status().Code)
 			assert.Contains(t, span.Attributes(), attribute.String("holdfast.name", "orders"))
+			assert.Contains(t, span.Attributes(), attribute.Float64("holdfast.wait", span.EndTime().Sub(span.StartTime()).Seconds()))
 		}
 		assert.Contains(t, ended[0].Attributes(), attribute.String("holdfast.outcome", "acquired"))
 		assert.Contains(t, ended[0].Attributes(), attribute.String("holdfast.id", lease.ID()))

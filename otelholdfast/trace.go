@@ -109,7 +109,8 @@ func end(span trace.Span, a holdfast.Acquired, outcome string) {
 		return
 	}
 	span.SetAttributes(
-		attribute.String("holdfast.outcome", outcome), attribute.Int("holdfast.attempts", a.Attempts), attribute.Bool("holdfast.local", a.Local))
+		attribute.String("holdfast.outcome", outcome), attribute.Float64("holdfast.wait", a.Waited.Seconds()),
+		attribute.Int("holdfast.attempts", a.Attempts), attribute.Bool("holdfast.local", a.Local))
 	if a.ID != "" {
 		span.SetAttributes(attribute.String("holdfast.id", a.ID))
 	}
