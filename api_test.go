@@ -159,8 +159,9 @@ var (
 	_ = holdfast.Trace{
 		Acquiring: func(context.Context, holdfast.Acquiring) func(holdfast.Acquired) { return nil },
 		Waiting:   func(context.Context, holdfast.Waiting) {}, Released: func(holdfast.Released) {}, Lost: func(holdfast.Lost) {},
-		Renewed: func(holdfast.Renewed) {}, Exchanged: func(holdfast.Exchanged) {},
+		Renewed: func(holdfast.Renewed) {}, Exchanged: func(holdfast.Exchanged) {}, Leader: func(holdfast.LeaderChange) {},
 	}
+	_ = holdfast.LeaderChange{Name: "", Leading: false, Token: int64(0)}
 	_ = holdfast.Acquiring{Kind: holdfast.KindLock, Name: "", Try: false}
 	_ = holdfast.Acquired{
 		Kind: holdfast.KindLock, Name: "", ID: "", Waited: time.Duration(0), Local: false, Attempts: int(0), Token: int64(0), Err: error(nil),
