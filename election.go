@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -160,7 +161,7 @@ func pause(ctx context.Context, d time.Duration) {
 // log writes only the first of several failures in a row.
 func (e *Election) log(failed *bool, message string, err error) {
 	if !*failed {
-		e.rt.logger.Warn(message, "election", e.lock.Name(), "err", err)
+		e.rt.engine.Warn(message, slog.String("election", e.lock.Name()), slog.Any("err", err))
 	}
 	*failed = true
 }

@@ -64,7 +64,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	mathrand "math/rand/v2"
 	"slices"
 	"time"
@@ -84,7 +83,6 @@ import (
 type Runtime struct {
 	id     string
 	engine *actors.Engine
-	logger *slog.Logger // used by elections only
 }
 
 // New starts a lock runtime on client, which the caller owns and closes after the runtime. New does no I/O; see Runtime.Check.
@@ -122,7 +120,7 @@ func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new: %w", err)
 	}
-	return &Runtime{id: s.ID, engine: engine, logger: o.Logger}, nil
+	return &Runtime{id: s.ID, engine: engine}, nil
 }
 
 func checkClient(client redis.UniversalClient) error {

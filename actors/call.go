@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -318,6 +319,9 @@ func acquires(r *wait.Request) bool {
 
 // TellLeader reports the beginning or end of an election term to the user's Trace.
 func (e *Engine) TellLeader(c trace.LeaderChange) { e.recorder.Leader(c) }
+
+// Warn logs a message like an event: the logger may block or panic without harm to the caller.
+func (e *Engine) Warn(message string, attrs ...slog.Attr) { e.events.Warn(message, attrs...) }
 
 // ends reports the outcome of an acquire or a release to the recorder, just before the requester gets the answer.
 func (e *Engine) ends(r *wait.Request) {

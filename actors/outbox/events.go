@@ -50,6 +50,18 @@ func (e *Events) Emit(event protocol.Event) {
 	}
 }
 
+// Warn queues a record that only the logger gets.
+func (e *Events) Warn(message string, attrs ...slog.Attr) { e.Emit(warning{message, attrs}) }
+
+// warning is a record for the logger that belongs to no event of the API.
+type warning struct {
+	message string
+	attrs   []slog.Attr
+}
+
+func (warning) Lock() string           { return "" }
+func (w warning) LogValue() slog.Value { return slog.GroupValue(w.attrs...) }
+
 // RecoverIn turns a panic into an event, and the actor, gateway or link continues. It is deferred by the gateways, by the links of package pubsub,
 // and in the Receive of all actors except the guardian and the actors of names. An actor of a name recovers by itself, because it also has to
 // answer the request that it was handling.
@@ -101,10 +113,10 @@ func (e *Events) next() (protocol.Event, bool) {
 	return nil, false
 }
 
-// hand gives one event to the logger and to the callback. A panic of the callback becomes an event for the logger only.
+// hand gives one event to the logger and, unless it is a warning, to the callback. A panic of the callback becomes an event for the logger only.
 func (e *Events) hand(event protocol.Event) {
 	e.log(event)
-	if e.call == nil {
+	if _, logged := event.(warning); logged || e.call == nil {
 		return
 	}
 	defer func() {
@@ -123,7 +135,9 @@ func (e *Events) log(event protocol.Event) {
 
 // record returns the level and the message of an event's log record. The message is constant, so that records can be counted by it.
 func record(event protocol.Event) (slog.Level, string) {
-	switch event.(type) {
+	switch event := event.(type) {
+	case warning:
+		return slog.LevelWarn, event.message
 	case protocol.LeaseLost:
 		return slog.LevelWarn, "lease lost"
 	case protocol.Waiting:

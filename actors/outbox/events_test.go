@@ -34,6 +34,7 @@ func TestEvents_LogRecords(t *testing.T) {
 		`WARN msg="request dropped" name=a reason="no sender"`:               protocol.RequestDropped{Name: "a", Reason: "no sender"},
 		`WARN msg="requester blocked" requester=p waiting=2`:                 protocol.RequesterBlocked{Requester: "p", Waiting: 2},
 		`ERROR msg="callback panicked" value=oops`:                           protocol.CallbackPanicked{Value: "oops"},
+		`WARN msg="campaign failed" election=a`:                              warning{"campaign failed", []slog.Attr{slog.String("election", "a")}},
 		`WARN msg="events dropped" count=5`:                                  protocol.EventsDropped{Count: 5},
 	} {
 		var log bytes.Buffer

@@ -2,6 +2,8 @@ package faults_test
 
 import (
 	"context"
+	"log/slog"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // If a master of a cluster has lost its scripts, for example by a failover, it gets the scripts of an election again, even while another master is
@@ -61,6 +64,32 @@ func (panicking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (panicking) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(context.Context, []redis.Cmder) error { panic("of the hook") }
+}
+
+// A Logger that panics, blocks or ends its goroutine does not keep an election from ending a term.
+func TestFault_LoggerHarmsNoElection(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(b *blocker) func(){
+		"panics":             func(*blocker) func() { return func() { panic("of the logger") } },
+		"ends its goroutine": func(*blocker) func() { return runtime.Goexit },
+		"blocks":             func(b *blocker) func() { return b.block },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, b := locktest.PlaceOf(t, "fenced lock"), newBlocker(t)
+			require.NoError(t, p.Redis.Set(t.Context(), scripts.LeaderKey(p.Name), "so that announcing fails", 0).Err())
+			rt := p.Runtime(t, holdfast.Options{Lease: shortLease, Logger: slog.New(handler{do(b)})})
+			t.Cleanup(b.release)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				e := rt.Election(p.Name, holdfast.ElectionOptions{})
+				assert.NoError(t, e.Run(t.Context(), func(context.Context, holdfast.Term) error { return holdfast.ErrResign }))
+			}()
+			locktest.Closed(t, "Run", ended)
+			assert.False(t, p.Exists(t), "the leadership is given up")
+		})
+	}
 }
 
 // Watch and Run return when their context ends, even if Redis is silent and the client has no timeouts.
