@@ -6,13 +6,16 @@ import "github.com/holdfast-go/holdfast/actors/pubsub"
 // stop is called. Events about the subscription carry name, the name of a lock. notify must not block.
 func (e *Engine) Listen(channel, name string, notify func()) (stop func()) {
 	l := &listener{notify}
-	e.root.Send(e.subscriber, pubsub.Subscribe{Channel: channel, Name: name, Who: l})
-	return func() {
-		select {
-		case <-e.Closing(): // the subscriber may have stopped, and forgets all subscriptions anyway
-		default:
-			e.root.Send(e.subscriber, pubsub.Unsubscribe{Channel: channel, Who: l})
-		}
+	e.tellSubscriber(pubsub.Subscribe{Channel: channel, Name: name, Who: l})
+	return func() { e.tellSubscriber(pubsub.Unsubscribe{Channel: channel, Who: l}) }
+}
+
+// tellSubscriber sends the subscriber a message, unless the runtime is closed: the subscriber may have stopped, and forgets all subscriptions anyway.
+func (e *Engine) tellSubscriber(message any) {
+	select {
+	case <-e.Closing():
+	default:
+		e.root.Send(e.subscriber, message)
 	}
 }
 

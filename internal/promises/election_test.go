@@ -3,6 +3,7 @@ package promises_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -384,4 +386,27 @@ func TestElection_CloseEndsIt(t *testing.T) {
 		assert.Equal(t, 1, left, "goroutines")
 		assert.False(t, place.Exists(t))
 	})
+}
+
+// Watch and Run of a closed runtime send no messages in the user's actor system: the actors that they were for have stopped.
+func TestElection_NoDeadLettersAfterClose(t *testing.T) {
+	t.Parallel()
+	place := locktest.Somewhere(t)
+	system := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
+		actor.WithDeadLetterThrottleInterval(time.Millisecond), // each interval takes a goroutine
+	)
+	defer system.Shutdown()
+	rt := place.Runtime(t, holdfast.Options{System: system})
+	require.NoError(t, rt.Close(t.Context()))
+	system.EventStream.Subscribe(func(event any) {
+		if dead, is := event.(*actor.DeadLetterEvent); is {
+			t.Errorf("a dead letter: %#v", dead.Message)
+		}
+	})
+	e := rt.Election(place.Name, holdfast.ElectionOptions{OnLeader: func(holdfast.Leader) {}})
+	assert.ErrorIs(t, e.Run(t.Context(), func(context.Context, holdfast.Term) error { return nil }), holdfast.ErrClosed)
+	for range e.Watch(t.Context()) {
+		assert.Fail(t, "a leader")
+	}
 }
