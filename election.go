@@ -38,7 +38,7 @@ type ElectionOptions struct {
 	Lease time.Duration
 	// OnLeader is called while Run runs: with the present leader, if any, and then with each new one, which may be this process. The
 	// calls are made one at a time, concurrently with the function passed to Run. OnLeader may block; Run returns only after
-	// OnLeader has returned.
+	// OnLeader has returned. A panic of OnLeader is reported by a CallbackPanicked event.
 	OnLeader func(Leader)
 }
 

@@ -94,7 +94,7 @@ func (e *Election) tellLeaders(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(ended)
 		for leader := range e.Watch(ctx) {
-			e.options.OnLeader(leader)
+			e.rt.engine.Safely(func() { e.options.OnLeader(leader) })
 		}
 	}()
 	return func() {

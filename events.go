@@ -55,8 +55,8 @@ type (
 	// RequesterBlocked reports that an actor that uses Lock.PID has blocked the delivery of a message for a second or two. Fields: Requester
 	// (the actor) and Waiting, the number of messages behind the blocked one. See [protocol.RequesterBlocked].
 	RequesterBlocked = protocol.RequesterBlocked
-	// CallbackPanicked reports that Options.OnEvent or a function of Options.Trace panicked. A panic of OnEvent is only logged.
-	// Field: Value. See [protocol.CallbackPanicked].
+	// CallbackPanicked reports that Options.OnEvent, ElectionOptions.OnLeader or a function of Options.Trace panicked. A panic of OnEvent is
+	// only logged. Field: Value. See [protocol.CallbackPanicked].
 	CallbackPanicked = protocol.CallbackPanicked
 	// EventsDropped reports that Options.OnEvent was too slow, so events were dropped. Field: Count. See [protocol.EventsDropped].
 	EventsDropped = protocol.EventsDropped

@@ -320,6 +320,9 @@ func acquires(r *wait.Request) bool {
 // TellLeader reports the beginning or end of an election term to the user's Trace.
 func (e *Engine) TellLeader(c trace.LeaderChange) { e.recorder.Leader(c) }
 
+// Safely calls a function of the user, and reports its panic by a CallbackPanicked event.
+func (e *Engine) Safely(f func()) { e.recorder.Safely(f) }
+
 // Warn logs a message like an event: the logger may block or panic without harm to the caller.
 func (e *Engine) Warn(message string, attrs ...slog.Attr) { e.events.Warn(message, attrs...) }
 

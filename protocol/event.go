@@ -116,7 +116,7 @@ type RequesterBlocked struct {
 	Waiting   int    // messages that wait behind the blocked one
 }
 
-// CallbackPanicked reports that Options.OnEvent, or a function of Options.Trace, panicked.
+// CallbackPanicked reports that Options.OnEvent, ElectionOptions.OnLeader, or a function of Options.Trace panicked.
 type CallbackPanicked struct{ Value any }
 
 // EventsDropped reports that Options.OnEvent was too slow, and that Count events were not delivered.
@@ -218,7 +218,7 @@ func (e RequesterBlocked) String() string {
 }
 
 func (e CallbackPanicked) String() string {
-	return fmt.Sprintf("Options.OnEvent or Options.Trace panicked: %v", e.Value)
+	return fmt.Sprintf("Options.OnEvent, Options.Trace or ElectionOptions.OnLeader panicked: %v", e.Value)
 }
 
 func (e EventsDropped) String() string {

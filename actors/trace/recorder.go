@@ -46,7 +46,7 @@ func (t *Recorder) Asked(ctx context.Context, a Acquiring) *Span {
 	}
 	s := &Span{ctx: ctx, began: t.clock.Now()}
 	if f := t.trace.Acquiring; f != nil {
-		t.safely(func() { s.done = f(ctx, a) })
+		t.Safely(func() { s.done = f(ctx, a) })
 	}
 	return s
 }
@@ -67,14 +67,14 @@ func (t *Recorder) Outcome(s *Span, a Acquired, leased bool) {
 	}
 	if s != nil && s.done != nil {
 		a.Waited = t.clock.Now() - s.began
-		t.safely(func() { s.done(a) })
+		t.Safely(func() { s.done(a) })
 	}
 }
 
 // Waiting reports an acquire that has waited for a long time.
 func (t *Recorder) Waiting(s *Span, w protocol.Waiting) {
 	if s != nil && t.trace.Waiting != nil {
-		t.safely(func() { t.trace.Waiting(s.ctx, w) })
+		t.Safely(func() { t.trace.Waiting(s.ctx, w) })
 	}
 }
 
@@ -83,7 +83,7 @@ func (t *Recorder) Released(h *lease.Hold, err error) {
 	t.released.Add(1)
 	if f := t.trace.Released; f != nil {
 		a := h.Address()
-		t.safely(func() {
+		t.Safely(func() {
 			f(Released{Kind: a.Kind.Name, Name: a.Name, ID: h.Grant.ID, Held: t.clock.Now() - h.Since, Err: err})
 		})
 	}
@@ -101,7 +101,7 @@ func (t *Recorder) Lost(h *lease.Hold) {
 		reason = protocol.LossClosed
 	}
 	a := h.Address()
-	t.safely(func() {
+	t.Safely(func() {
 		f(Lost{Kind: a.Kind.Name, Name: a.Name, ID: h.Grant.ID, Held: t.clock.Now() - h.Since, Reason: reason, Fixed: h.Fixed()})
 	})
 }
@@ -114,7 +114,7 @@ func (t *Recorder) Renewed(r Renewed) {
 		t.renewFailures.Add(uint64(r.Leases)) //nolint:gosec // a length
 	}
 	if f := t.trace.Renewed; f != nil {
-		t.safely(func() { f(r) })
+		t.Safely(func() { f(r) })
 	}
 }
 
@@ -125,14 +125,14 @@ func (t *Recorder) Exchanged(calls int, began time.Duration, err error, locks fu
 	t.scripts.Add(uint64(calls)) //nolint:gosec // a length
 	if f := t.trace.Exchanged; f != nil {
 		x := Exchanged{Scripts: calls, Locks: locks(), Took: t.clock.Now() - began, Err: err}
-		t.safely(func() { f(x) })
+		t.Safely(func() { f(x) })
 	}
 }
 
 // Leader reports the beginning or the end of a term of this process.
 func (t *Recorder) Leader(c LeaderChange) {
 	if f := t.trace.Leader; f != nil {
-		t.safely(func() { f(c) })
+		t.Safely(func() { f(c) })
 	}
 }
 
@@ -158,8 +158,8 @@ func (t *Recorder) Stats() Stats {
 	return s
 }
 
-// safely calls a function of the user, and reports its panic.
-func (t *Recorder) safely(f func()) {
+// Safely calls a function of the user, and reports its panic.
+func (t *Recorder) Safely(f func()) {
 	defer func() {
 		if value := recover(); value != nil {
 			t.emit(protocol.CallbackPanicked{Value: value})

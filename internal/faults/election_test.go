@@ -92,6 +92,26 @@ func TestFault_LoggerHarmsNoElection(t *testing.T) {
 	}
 }
 
+// If OnLeader panics, the process learns of it by an event, and OnLeader is called with the next leader.
+func TestFault_OnLeaderThatPanics(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "fenced lock")
+	var events locktest.Recorder
+	rt := p.Runtime(t, holdfast.Options{OnEvent: events.Record, Logger: locktest.Quiet()})
+	called := 0
+	e := rt.Election(p.Name, holdfast.ElectionOptions{OnLeader: func(holdfast.Leader) { called++; panic(called) }})
+	terms := 0
+	require.NoError(t, e.Run(t.Context(), func(context.Context, holdfast.Term) error {
+		terms++
+		locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.CallbackPanicked](&events)) == terms })
+		if terms == 2 {
+			return holdfast.ErrResign
+		}
+		return nil
+	}))
+	assert.Equal(t, []holdfast.CallbackPanicked{{Value: 1}, {Value: 2}}, locktest.Recorded[holdfast.CallbackPanicked](&events))
+}
+
 // Watch and Run return when their context ends, even if Redis is silent and the client has no timeouts.
 func TestFault_ElectionEndsWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
