@@ -44,7 +44,8 @@ func (e *Election) look(ctx context.Context) (Leader, error) {
 // notices the change within ElectionOptions.Lease (at least 1 s, at most 30 s). It leaves out a leader that was replaced before Watch
 // noticed it.
 //
-// While Redis is unreachable, Watch keeps trying. With a bad name or option it yields nothing.
+// When Redis is unreachable or refuses, Watch keeps trying. Only the first of several failures in a row is logged. With a bad name or option Watch
+// yields nothing.
 func (e *Election) Watch(ctx context.Context) iter.Seq[Leader] {
 	return func(yield func(Leader) bool) {
 		if e.bad == nil {
@@ -65,13 +66,20 @@ func (e *Election) watch(ctx context.Context, yield func(Leader) bool) {
 	})
 	defer stop()
 	var last Leader
-	for ctx.Err() == nil {
+	for failed := false; ctx.Err() == nil; {
 		again := e.lookEvery()
-		switch leader, err := e.look(ctx); {
-		case errors.Is(err, ErrNoLeader):
-		case err != nil:
+		leader, err := e.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil, errors.Is(err, ErrNoLeader):
+			failed = false
+		default:
+			e.log(&failed, "leader unknown", err)
 			again = retryAfter
-		case leader.Token != last.Token || leader.Runtime != last.Runtime: // after a failover that has lost a term, two leaders may have the same token
+		}
+		// After a failover that has lost a term, two leaders may have the same token.
+		if err == nil && (leader.Token != last.Token || leader.Runtime != last.Runtime) {
 			if last = leader; !yield(leader) {
 				return
 			}

@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -110,6 +112,27 @@ func TestFault_OnLeaderThatPanics(t *testing.T) {
 		return nil
 	}))
 	assert.Equal(t, []holdfast.CallbackPanicked{{Value: 1}, {Value: 2}}, locktest.Recorded[holdfast.CallbackPanicked](&events))
+}
+
+// When a Watch cannot learn who leads, the log says why, once.
+func TestFault_WatchLogsWhyItKnowsNoLeader(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "fenced lock")
+	var records atomic.Int32
+	rt := p.Runtime(t, holdfast.Options{Logger: slog.New(handler{func() { records.Add(1) }})})
+	watch := func(within time.Duration) (seen int) {
+		ctx, stop := context.WithTimeout(t.Context(), within)
+		defer stop()
+		for range rt.Election(p.Name, holdfast.ElectionOptions{}).Watch(ctx) {
+			seen++
+		}
+		return seen
+	}
+	assert.Zero(t, watch(100*time.Millisecond))
+	assert.Zero(t, records.Load(), "nobody leads, and the end of a context is no failure")
+	require.NoError(t, p.Redis.Set(t.Context(), scripts.LeaderKey(p.Name), "so that reading fails", 0).Err())
+	assert.Zero(t, watch(2500*time.Millisecond))
+	assert.Equal(t, int32(1), records.Load())
 }
 
 // Watch and Run return when their context ends, even if Redis is silent and the client has no timeouts.
