@@ -1,7 +1,8 @@
--- leader_announce: write the leader of an election, unless a newer leader is written there, and notify the watchers of a new leader.
+-- leader_announce: write the leader of an election, unless it does not hold the lock any more, and notify the watchers of a new leader.
 --
--- KEYS[1] leader  hash    holdfast_leader:{name}
--- KEYS[2] channel channel holdfast_leader:{name}
+-- KEYS[1] lock    hash    {name}
+-- KEYS[2] leader  hash    holdfast_leader:{name}
+-- KEYS[3] channel channel holdfast_leader:{name}
 -- ARGV[1] token   fencing token of the term
 -- ARGV[2] grant   owner field of the term's lock, runtimeUUID:number
 -- ARGV[3] runtime UUID
@@ -9,13 +10,12 @@
 -- ARGV[5] keep    ms for which the hash is kept
 -- ARGV[6] publish PUBLISH or SPUBLISH
 --
--- Returns 1 (written) | 0 (a newer leader has written)
-local leader, channel = KEYS[1], KEYS[2]
+-- Returns 1 (written) | 0 (this grant does not hold the lock)
+local lock, leader, channel = KEYS[1], KEYS[2], KEYS[3]
 local token, grant, runtime, value, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
-local written = redis.call('hget', leader, 'token') or '0'
-if tonumber(written) > tonumber(token) then return 0 end
-if written ~= token then
+if redis.call('hexists', lock, grant) == 0 then return 0 end
+if redis.call('hget', leader, 'grant') ~= grant then
   local t = redis.call('time')
   local since = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
   redis.call('hset', leader, 'token', token, 'grant', grant, 'runtime', runtime, 'value', value, 'since', since)
