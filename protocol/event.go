@@ -62,8 +62,8 @@ type RenewFailed struct {
 	Err  error
 }
 
-// Unconfirmed reports that the runtime gave up on a request to a semaphore or latch, because Redis did not answer in time or the
-// runtime closed. The request may or may not have been executed: permits or a count-down may be missing.
+// Unconfirmed reports that the runtime gave up on a request to a semaphore or latch, because Redis did not answer in time or rejected
+// the request, or the runtime closed. The request may or may not have been executed: permits or a count-down may be missing.
 type Unconfirmed struct {
 	Name string
 	Do   string // "release", "count down", "undo" (of an acquire), ...

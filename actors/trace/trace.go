@@ -108,7 +108,7 @@ type Stats struct {
 
 	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore
 	HandedOn      uint64 // acquires among these without a call to Redis: handed on inside the process, or re-entered
-	Refused       uint64 // acquires that ended with an error
+	Refused       uint64 // acquires that ended with an error, except ErrInvalid for the name or an option: such an acquire never begins
 	Released      uint64 // leases that their holders ended, whatever the outcome
 	Lost          uint64 // leases that ended without their holder's release
 	Renewals      uint64 // successful renewals of leases
