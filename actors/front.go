@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // front is the actor to which users' actors send their messages about locks. It turns each message into a request for the registry. There are
@@ -20,10 +21,12 @@ type front struct {
 
 const frontCount = 16
 
-// cancelByID cancels an acquire of an actor. id is the number that the actor gave the acquire.
+// cancelByID cancels an acquire of an actor. id is the number that the actor gave the acquire. Readers and writers share an actor, so the kind
+// belongs to the name of the acquire.
 type cancelByID struct {
 	requester lease.Ref
 	id        uint64
+	kind      *scripts.Kind
 }
 
 // Front returns the PID for messages about a lock. It is valid as long as the engine is.
@@ -52,7 +55,7 @@ func (f *front) onMessage(c actor.Context, message any) {
 	case !f.engine.Front(q.Address).Equal(c.Self()):
 		c.Forward(f.engine.Front(q.Address))
 	case q.Do == wait.Cancel:
-		f.engine.registry.tell(q.Address, cancelByID{requester: q.Requester, id: q.ID})
+		f.engine.registry.tell(q.Address, cancelByID{requester: q.Requester, id: q.ID, kind: q.Address.Kind})
 	default:
 		f.engine.asks(context.Background(), q.Request)
 		f.setTimer(c, q)

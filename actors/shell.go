@@ -109,7 +109,7 @@ func (a *shell) handle(c actor.Context, message any) {
 	case wait.Close:
 		a.onClose(c, m)
 	case cancelByID:
-		if r := a.machine.WaitingOf(m.requester, m.id); r != nil {
+		if r := a.machine.WaitingOf(m.requester, m.id); r != nil && r.Address.Kind == m.kind {
 			a.step(c, wait.CancelRequest{Request: r, Cause: protocol.ErrNotAcquired})
 		}
 	default:

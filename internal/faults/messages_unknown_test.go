@@ -248,6 +248,24 @@ func TestFault_CancelsOfUnknownRequestsEndNothing(t *testing.T) {
 	})
 }
 
+// Readers and writers of one name share an actor. A Cancel that names the reader does not end the wait of the writer with the same ID.
+func TestFault_CancelsAreOfOneKind(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "write lock")
+	rt := p.Runtime(t, holdfast.Options{Lease: longLease})
+	held := locktest.Acquire(t, p.Lock(rt))
+	writer := locktest.NewActor(t, rt, p.Lock(rt))
+	writer.Ask(p.AcquireMessage(1))
+	p.WaitForWaiting(t, rt, 1)
+	reader := cancel(p, 1)
+	reader.Kind = protocol.KindRead
+	writer.Ask(reader)
+	writer.Ask(&protocol.Inspect{ID: 2, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name}) // behind the cancel
+	assert.Equal(t, 1, locktest.Answer[*protocol.Inspected](t, writer).State.Waiting)
+	locktest.Release(t, held)
+	locktest.Answer[*protocol.Granted](t, writer)
+}
+
 // Any lock's PID serves any lock: a name has one actor, whichever PID a request was sent to.
 func TestFault_RequestsToAnotherLocksPIDFindTheirWay(t *testing.T) {
 	t.Parallel()
