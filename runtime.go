@@ -190,8 +190,8 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 // and another process may get the lock meanwhile.
 //
 // When ctx ends, or has already ended, Close has another 500 ms to release the locks. If Redis does not confirm in that time, Close
-// returns an error that matches ctx's. Locks that could not be released, or that the server refuses to release, expire by their
-// TTL. Later calls wait for the same end.
+// returns an error that matches ctx's. Locks that were not released expire by their TTL. A second Close waits for the first, or for
+// its own ctx; if locks were left to expire, its error says so.
 //
 // Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for about Options.Lease/3 (at
 // least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. Close returns within Options.Lease plus one second, or

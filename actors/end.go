@@ -93,7 +93,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 //
 // If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx's, and locks that could not be released expire. A
 // function of the user may not return, for example OnEvent or a hook of the client. Close waits for it for closeGrace or longer, and then returns an
-// error that says what may hang. Later calls of Close wait for the same end.
+// error that says what may hang. A later call of Close waits for the same end. If locks were left to expire, the errors of all calls say so.
 func (e *Engine) Close(ctx context.Context) error {
 	e.door.Lock()
 	e.closing.Store(true)
@@ -177,8 +177,8 @@ func (e *Engine) closeLanes(late chan struct{}) bool {
 const silentLooks = 4
 
 // awaitReleases returns when everything is released, or when it gives up the rest: because Close was aborted, or because Redis has been silent
-// for longer than any release waits. Only silence is an error.
-func (e *Engine) awaitReleases() (silent error) {
+// for longer than any release waits.
+func (e *Engine) awaitReleases() (gaveUp error) {
 	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // shorter silence is normal: an orphan's release is sent once a window
 	heard := e.sender.Heard()
 	for looks := 0; looks < silentLooks; looks++ {
@@ -190,7 +190,7 @@ func (e *Engine) awaitReleases() (silent error) {
 		case <-e.end.abort:
 			timer.Stop()
 			e.giveUp()
-			return nil
+			return errAborted
 		case <-over:
 		}
 		if now := e.sender.Heard(); now != heard {
@@ -208,6 +208,9 @@ func (e *Engine) clientClosed() error {
 	}
 	return nil
 }
+
+// errAborted is why the releases were given up, for the calls of Close other than the one whose context has ended.
+var errAborted = errors.New("the context of another call ended before everything was released")
 
 // await waits until done or late is closed. It returns true if done was closed, and false if late was.
 func await(done <-chan struct{}, late chan struct{}) bool {

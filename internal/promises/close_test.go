@@ -117,6 +117,8 @@ func showCloseWithoutServer(t *testing.T, p *locktest.Place) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
+	patient := make(chan error, 1)
+	go func() { patient <- rt.Close(context.Background()) }()
 	start := time.Now()
 	err := rt.Close(ctx)
 	took := time.Since(start)
@@ -129,7 +131,8 @@ func showCloseWithoutServer(t *testing.T, p *locktest.Place) {
 	assert.ErrorIs(t, err, holdfast.ErrClosed)
 	assert.NoError(t, lease.Release(t.Context()))
 	p.Server.Resume()
-	assert.NoError(t, rt.Close(t.Context()), "a later call waits for the end")
+	assert.ErrorContains(t, <-patient, "what is still held expires", "nil would say that everything is released")
+	assert.ErrorContains(t, rt.Close(t.Context()), "the context of another call ended", "a later call waits for the end, and does not hide it")
 }
 
 // showCloseOfNoServer closes, with a context that never ends, while Redis is paused and stays so.
