@@ -93,6 +93,9 @@
 // waits end and its leases are released: at once if Redis can be reached, otherwise by expiry, within one lease of the last
 // renewal.
 //
+// protoactor tells nobody of the end of an actor that panics on *actor.Stopped. The next renewal of the lock in this process notices it;
+// until then the actor's waits and leases stay. A fixed lease is not renewed, so it stays until it expires.
+//
 // A restart after a panic is not the end: the PID and the mailbox stay, and so do waits and leases. The actor loses its state and
 // the message that it panicked on, which may have been a Granted. So either let its supervisor stop it (with WithGuardian, or
 // WithSupervisor of its parent), or record the serial before anything that may panic, and release the lease on *actor.Restarting,
