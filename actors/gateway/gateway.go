@@ -315,7 +315,8 @@ func (g *gateway) check() {
 	}
 }
 
-// giveUp answers the calls of a batch whose deadline has passed. When all calls are answered, another worker replaces the one that hangs.
+// giveUp answers the calls of a batch whose deadline has passed. When all calls are answered, another worker replaces the one that
+// hangs, unless too many hang already.
 func (g *gateway) giveUp(b *batch, now time.Duration) {
 	b.due = clock.Never
 	for i := range b.claims {

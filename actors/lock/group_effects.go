@@ -181,8 +181,8 @@ func (h *Group) onCall(s *State, call *lockCall) {
 	}
 }
 
-// heir returns the grant, and its TTL, of this process's first contender in Redis' queue. A release gives this contender the lock if it is first in
-// the whole queue. If the release is that of an orphan, the contender may be part of the same member.
+// heir returns the grant, and its TTL, that this process's first contender in Redis' queue asks for. A release gives this contender the lock if it is
+// first in the whole queue. If an orphan is released, the contender may be the orphan's own member.
 func (h *Group) heir() (id string, lease time.Duration) {
 	for other := h.first; other != nil; other = other.next {
 		if other.contends() && other.pending.id != "" {

@@ -93,7 +93,7 @@ func (w *Watchdog) keepNew(name string) *lease.Grant {
 	return g
 }
 
-// When Redis is back, failed renewals are repeated at once. The gateway that waits for them resumes with the last answer.
+// When Redis is back, failed renewals are repeated at once. The gateway resumes once all renewals have been answered.
 func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	t.Parallel()
 	w, s := newWatchdog(t)

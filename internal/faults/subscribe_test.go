@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_SubscribeWhileBusy makes a process lose its connections while another client's script keeps the server busy, so that Redis refuses to
-// subscribe to 400 channels again. When the script has ended, every channel is subscribed to, and releases wake the waiters.
+// TestFault_SubscribeWhileBusy makes a process lose its connections while another client's script keeps the server busy, so that Redis refuses
+// the new subscriptions to 400 channels. When the script has ended, every channel is subscribed to, and releases wake the waiters.
 func TestFault_SubscribeWhileBusy(t *testing.T) {
 	t.Parallel()
 	p := locktest.OwnPlace(t, locktest.PlaceOf(t, "lock").Kind, "--lua-time-limit", "20")

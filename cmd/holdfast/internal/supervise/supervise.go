@@ -301,8 +301,8 @@ func (r *run) over() bool {
 	return false
 }
 
-// gone reports whether no process of the run is left. It looks for strays twice: before the first look reaches a process, the process may start a
-// child with an ID that the look has passed, and end. If there are very many processes, a look takes long; then the pause after it is longer, too.
+// gone reports whether no process of the run is left. It looks for strays twice: a process may end before the first look reaches it, and leave a
+// child with an ID that the look has passed. If there are very many processes, a look takes long; then the pause after it is longer, too.
 func (r *run) gone() bool {
 	now := guard.Now()
 	if !errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) || now < r.lookAt {
