@@ -246,6 +246,19 @@ func (s *State) advanceWatch(now time.Duration) {
 		return
 	}
 	s.turns.Left()
+	s.unlistenAll()
+}
+
+// standBy puts a contender on standby that has gone behind others of this process.
+func (s *State) standBy() {
+	s.standby = true
+	if s.watch != wait.Unwatched {
+		s.unlistenAll()
+	}
+}
+
+// unlistenAll ends the subscription, and that to the releases of other kinds of lock.
+func (s *State) unlistenAll() {
 	s.unlisten()
 	if s.member != nil && s.member.others != "" {
 		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.member.others})

@@ -53,6 +53,7 @@ type Group struct {
 
 	alarms    alarms
 	arrivals  uint64 // number of members so far
+	joins     uint64 // how often members have asked to join Redis' queue with a new grant
 	listeners map[string]*listeners
 	guarded   map[string]int // by actor: in how many members it waits or holds a lease
 	alarmAt   time.Duration
@@ -74,6 +75,7 @@ type member struct {
 	prev, next *member
 	reserved   string // the plain id (pendingGrant.plain) of the next grant; if "", a new one is made
 	first      bool   // the member was the first in Redis' queue when it last asked
+	asked      uint64 // Group.joins when it first asked for its pending grant
 	joined     int64  // when its pending grant joined Redis' queue, in microseconds of server time, or 0 if it has not joined
 	others     string // the channel of the other kinds of lock, if it is subscribed to, or "" if it is not
 	shared     bool   // holders with the usual lease may share this member

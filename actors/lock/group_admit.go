@@ -312,7 +312,7 @@ func (h *Group) unlink(s *member) {
 // stay behind it. The order of joining differs from the order of arrival if calls overtake each other or are lost.
 //
 // If the first reply was lost, the reply to the repeated call does not say when the contender joined. The contender then moves ahead of those that
-// arrived later.
+// began to ask later.
 func (h *Group) joined(s *member, done *callDone) {
 	at := done.acquired.Joined
 	if !s.pending.standing || s.pending.id != done.call.terms.Grant || done.call.terms.Standing { // the contender gave up its place, lost it or kept it
@@ -340,16 +340,23 @@ func (s *member) joinedBefore(other *member, at int64) bool {
 	case !s.contends() || s.joined == 0:
 		return false
 	case at == 0:
-		return s.ringing.order < other.ringing.order
+		return s.asked < other.asked
 	}
 	return s.joined <= at
 }
 
-// rejoins puts a member that asks for a new grant at the end, because that grant joins Redis' queue at its end.
+// rejoins puts a member that asks for a new grant at the end, because that grant joins Redis' queue at its end. Behind other members it is on standby
+// again. Otherwise, after the loss of a whole queue, all waiters of this process would be subscribed, and ask about every second.
 func (h *Group) rejoins(s *member) {
-	if h.address.Kind.Queued && s != h.last {
+	if !h.address.Kind.Queued {
+		return
+	}
+	h.joins++
+	s.asked = h.joins
+	if s != h.last {
 		h.unlink(s)
 		h.link(s, h.last)
+		s.standBy()
 	}
 }
 
