@@ -45,7 +45,7 @@ type process struct {
 	drains  time.Time // when Shutdown was called, or zero if it was not
 	closed  bool
 	gone    bool            // Close or Shutdown has succeeded
-	left    error           // why Close or Shutdown failed: Redis was silent for too long; every later Close returns it again
+	left    error           // why Close or Shutdown failed: it gave up releases; then every later Close fails, too
 	drawn   time.Time       // when draw was last called
 	ties    map[dice]uint64 // how often each value was drawn at that instant
 }
