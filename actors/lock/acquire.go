@@ -128,7 +128,7 @@ func (s *State) abandonPending(now time.Duration) {
 // its result is awaited first. Otherwise a copy of the acquire could run after the release of this grant, and take the lock again.
 //
 // A force-release may be executed between the release and that acquire. The acquire then joins the queue, finds its place lost, or takes the lock
-// again. In the first two cases the contender asks once more (wokenFor). In the third case Redis has the grant although the force-release ends it
+// again. In the first two cases the contender asks once more. In the third case Redis has the grant although the force-release ends it
 // here, so it is released in the background (duplicateUntil).
 func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {

@@ -334,7 +334,8 @@ func (h *Group) joined(s *member, done *callDone) {
 	}
 }
 
-// joinedBefore reports whether this contender joined Redis' queue before other. at is when other joined; if 0, the order of arrival decides.
+// joinedBefore reports whether this contender joined Redis' queue before other. at is when other joined. If that is
+// unknown (0), the one that has asked first counts as the first.
 func (s *member) joinedBefore(other *member, at int64) bool {
 	switch {
 	case !s.contends() || s.joined == 0:

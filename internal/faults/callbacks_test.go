@@ -44,14 +44,17 @@ func harmless(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	locktest.Release(t, kept)
 }
 
+// badLoggers makes functions that a Logger calls instead of writing a record.
+var badLoggers = map[string]func(b *blocker) func(){
+	"panics":             func(*blocker) func() { return func() { panic("of the logger") } },
+	"ends its goroutine": func(*blocker) func() { return runtime.Goexit },
+	"blocks":             func(b *blocker) func() { return b.block },
+}
+
 // A Logger may do whatever OnEvent may do, because the goroutine that calls OnEvent also calls the Logger. No actor calls it.
 func TestFault_LoggerHarmsNobody(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(b *blocker) func(){
-		"panics":             func(*blocker) func() { return func() { panic("of the logger") } },
-		"ends its goroutine": func(*blocker) func() { return runtime.Goexit },
-		"blocks":             func(b *blocker) func() { return b.block },
-	} {
+	for name, do := range badLoggers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, b := locktest.PlaceOf(t, "lock"), newBlocker(t)

@@ -3,7 +3,6 @@ package faults_test
 import (
 	"context"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,11 +70,7 @@ func (panicking) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPip
 // A Logger that panics, blocks or ends its goroutine does not keep an election from ending a term.
 func TestFault_LoggerHarmsNoElection(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(b *blocker) func(){
-		"panics":             func(*blocker) func() { return func() { panic("of the logger") } },
-		"ends its goroutine": func(*blocker) func() { return runtime.Goexit },
-		"blocks":             func(b *blocker) func() { return b.block },
-	} {
+	for name, do := range badLoggers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, b := locktest.PlaceOf(t, "fenced lock"), newBlocker(t)
