@@ -28,8 +28,8 @@ type watch struct {
 type Leak interface {
 	// Engine returns the engine that releases the lease, or nil if the lease has ended.
 	Engine() *Engine
-	// Notice reports the leak and releases the lease. It returns false if something still waits for the end of the lease, such as a context
-	// that ends with it.
+	// Notice reports the leak, and releases the lease unless it is fixed. While the user has a channel or context that ends with the lease, Notice
+	// only returns false.
 	Notice(e *Engine) (done bool)
 }
 

@@ -258,8 +258,8 @@ func TestGateway_ReturnsStrays(t *testing.T) {
 	assert.Zero(t, g.waiting.len())
 }
 
-// While the workers of a silent master hang, the gateway looks up the masters again from time to time. So the calls in line for it go to the new
-// master before any worker has returned.
+// While the workers of a silent master hang, the gateway looks up the masters again from time to time. So the waiting calls go to the new master
+// before any worker has returned.
 func TestGateway_ReturnsStraysWhileWorkersHang(t *testing.T) {
 	t.Parallel()
 	for name, hanging := range map[string]func(g *lateGateway){

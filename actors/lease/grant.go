@@ -122,7 +122,7 @@ func (g *Grant) Extend(now, deadline time.Duration) bool {
 
 // The watchdog's messages to the actor of a name.
 type (
-	// Due asks the machine to watch the grant's deadline: it has come, it is the last one (Grant.Final), or a renewal has failed.
+	// Due asks the machine to watch the grant's deadline, because it has come or is final (Grant.Final), or a renewal has failed.
 	Due struct{ Grant *Grant }
 	// Gone says that Redis does not have the grant any more.
 	Gone struct{ Grant *Grant }

@@ -253,7 +253,7 @@ func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	}
 }
 
-// onAlarm delivers the alarm to each member whose alarm is due. A member that wants its alarm later by now goes back into the heap.
+// onAlarm delivers the alarm to each member whose alarm is due. A member that has put its alarm off since goes back into the heap.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // a member that wants another alarm at once waits for the next step

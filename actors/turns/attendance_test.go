@@ -84,7 +84,7 @@ func TestAttendance_Refused(t *testing.T) {
 	}
 }
 
-// Slots get longer while a process misses its slot, and shorter again after a while in which none does.
+// Each grant with a process ahead makes slots longer; goodMax grants with none ahead make them shorter.
 func TestYield_Slots(t *testing.T) {
 	y := Turns{until: 1, fresh: time.Hour}
 	p := Policy{ServerTime: func(now time.Duration) time.Duration { return now }}.WithTimes()

@@ -23,10 +23,14 @@ func TestFault_EveryMessageIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		s := newStorm(t, p)
+		t.Cleanup(func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			t.Logf("%+v, %d actors alive, errors %q", s.count, len(s.sailors), s.errors)
+		})
 		s.rage(t, time.Duration(locktest.Scaled(15, 3))*time.Second)
 		s.settle(t)
 		s.assertAnswered(t)
-		t.Logf("%d requests, %d leases, %d of them lost, %d actors died", s.count.requests, s.count.leases, s.count.lost, s.count.died)
 	})
 }
 

@@ -221,8 +221,8 @@ func TestAtLeast_OfAFixedLease(t *testing.T) {
 	})
 }
 
-// The at-least time of a multi lock begins for all members when the last one is acquired. Members that are released because others are taken have
-// none.
+// The at-least time of a multi lock begins for all members when the last one is acquired. Members that are released before
+// that are free at once.
 func TestAtLeast_OfAMultiLock(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]func(...*holdfast.Lock) *holdfast.MultiLock{"multi": holdfast.Multi, "red": holdfast.Red} {

@@ -262,7 +262,7 @@ func TestTrace_SurvivesPanics(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
 		synctest.Wait()
-		assert.Equal(t, []string{"Options.OnEvent or Options.Trace panicked: acquired", "Options.OnEvent or Options.Trace panicked: released"}, n.take())
+		assert.Equal(t, []string{"Options.OnEvent, Options.Trace or ElectionOptions.OnLeader panicked: acquired", "Options.OnEvent, Options.Trace or ElectionOptions.OnLeader panicked: released"}, n.take())
 	})
 }
 
