@@ -110,12 +110,12 @@ func TestRedLock_HoldsAMajority(t *testing.T) {
 			for i := range held + 1 {
 				elsewhere = append(elsewhere, locktest.Acquire(t, two[i]))
 			}
-			lease, err := one.TryAcquire(t.Context())
 			if held == 0 {
-				require.NoError(t, err, "one of three")
+				lease := acquireAll(t, one) // a try may be refused: a call of the refused attempt above may come late, and hold another member for a moment
 				assert.True(t, lease.Valid())
 				require.NoError(t, lease.Release(t.Context()))
 			} else {
+				_, err := one.TryAcquire(t.Context())
 				assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "a majority")
 			}
 			s.awaitHeld(t, len(elsewhere))
