@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,7 +23,8 @@ func (r Run) All() []int {
 }
 
 // find returns the processes of this session, and of the command's own session, for which wanted returns true. It leaves out this process and
-// the guardian.
+// the guardian. As long as the command's process ID is unknown, any session may be the command's: holdfast may have been stopped after it had
+// started the command, and before it told the guardian.
 func (r Run) find(wanted func(pid, group int) bool) (pids []int) {
 	self := os.Getpid()
 	session, err := unix.Getsid(0)
@@ -31,7 +33,7 @@ func (r Run) find(wanted func(pid, group int) bool) (pids []int) {
 	}
 	for _, pid := range processes() {
 		in, err := unix.Getsid(pid)
-		if err != nil || pid == self || pid == r.Group || in != session && (in != r.Command || in == 0) {
+		if err != nil || pid == self || pid == r.Group || in != session && (in == 0 || r.Command != 0 && in != r.Command) {
 			continue
 		}
 		if group, err := unix.Getpgid(pid); err == nil && wanted(pid, group) {
@@ -61,20 +63,33 @@ func processes() (pids []int) {
 	return pids
 }
 
-// owns reports whether a process belongs to the run: the last of the process's marks is the run's or, if inner is true, any of them is. It
-// returns false for a zombie, whose environment is empty.
+// owns reports whether a process belongs to the run: the last of the process's marks is the run's or, if inner is true, any of them is.
 func (r Run) owns(pid int, inner bool) bool {
-	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false
-	}
-	for entry := range bytes.SplitSeq(environment, []byte{0}) {
+	for entry := range bytes.SplitSeq(environment(pid), []byte{0}) {
 		if value, found := bytes.CutPrefix(entry, []byte(variable+"=")); found {
 			marks := strings.Split(string(value), ",")
 			return marks[len(marks)-1] == string(r.Mark) || inner && slices.Contains(marks, string(r.Mark))
 		}
 	}
 	return false
+}
+
+// An environment is empty for some microseconds while the process executes a program, and for ever if the process was started without one.
+const (
+	execTries = 50
+	execEvery = 100 * time.Microsecond
+)
+
+// environment returns the environment of a process. It is empty for a zombie.
+func environment(pid int) (env []byte) {
+	for range execTries {
+		var err error
+		if env, err = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ"); err != nil || len(env) > 0 || !live(pid) {
+			break
+		}
+		time.Sleep(execEvery)
+	}
+	return env
 }
 
 // live reports whether a process has not ended.

@@ -41,5 +41,5 @@ func (m Mark) Environment(env []string) []string {
 type Run struct {
 	Mark    Mark
 	Group   int // process group of the run
-	Command int // process ID of the command, which may lead its own session
+	Command int // process ID of the command, which may lead its own session, or 0 if not yet known
 }

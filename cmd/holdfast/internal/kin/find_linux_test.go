@@ -1,0 +1,46 @@
+package kin_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/kin"
+)
+
+// start starts a shell that leads its own session and has a child there. It returns the IDs of both processes.
+func start(t *testing.T, mark kin.Mark) (leader, child int) {
+	t.Helper()
+	command := exec.Command("sh", "-c", "sleep 1000 & echo $!; wait")
+	command.Env = mark.Environment(os.Environ())
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	t.Cleanup(func() { _ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL); _ = command.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	child, err = strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err)
+	return command.Process.Pid, child
+}
+
+// A guardian that was not yet told the command's process ID must find the command nevertheless, even in its own session. Once the ID is
+// known, processes in sessions other than the command's are daemons.
+func TestRun_CommandInItsOwnSession(t *testing.T) {
+	t.Parallel()
+	mark := kin.NewMark()
+	leader, child := start(t, mark)
+	group := os.Getpid() // no process of the run is in this group
+	assert.ElementsMatch(t, []int{leader, child}, kin.Run{Mark: mark, Group: group}.All(), "the command is not known")
+	assert.ElementsMatch(t, []int{leader, child}, kin.Run{Mark: mark, Group: group, Command: leader}.All(), "this is the command")
+	assert.Empty(t, kin.Run{Mark: mark, Group: group, Command: child}.All(), "another process is the command")
+	assert.Empty(t, kin.Run{Mark: kin.NewMark(), Group: group}.All(), "another run")
+}
