@@ -126,7 +126,7 @@ func (e *errorTexts) holding() {
 	locktest.Release(e.t, lease)
 	e.add("release: again", lease.Release(ctx))
 	e.add("lease.Err: released", lease.Err())
-	fixed := locktest.Acquire(e.t, e.lock(), holdfast.WithLease(50*time.Millisecond))
+	fixed := locktest.AcquireBriefly(e.t, e.lock())
 	<-fixed.Done()
 	e.add("lease.Err: expired", fixed.Err())
 	e.add("release: expired", fixed.Release(ctx))

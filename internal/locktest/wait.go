@@ -22,6 +22,25 @@ func Acquire(t *testing.T, lock *holdfast.Lock, options ...holdfast.AcquireOptio
 	return lease
 }
 
+// briefly is the lease of AcquireBriefly.
+const briefly = 50 * time.Millisecond
+
+// AcquireBriefly acquires a lock for 50 ms, without renewal. It tries again if a busy machine makes the reply come after that time.
+func AcquireBriefly(t *testing.T, lock *holdfast.Lock) *holdfast.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	for {
+		lease, err := lock.Acquire(ctx, holdfast.WithLease(briefly))
+		if err != nil && ctx.Err() == nil {
+			continue
+		}
+		require.NoError(t, err)
+		keep(t, lease)
+		return lease
+	}
+}
+
 // kept holds references to the leases of running tests.
 var kept = struct {
 	sync.Mutex

@@ -40,12 +40,12 @@ func TestEvents_TellOfLostLeases(t *testing.T) {
 		var events locktest.Recorder
 		var log logged
 		rt := p.Runtime(t, holdfast.Options{OnEvent: events.Record, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		lease := locktest.Acquire(t, p.Lock(rt), holdfast.WithLease(100*time.Millisecond))
+		lease := locktest.AcquireBriefly(t, p.Lock(rt))
 		locktest.Closed(t, "the end", lease.Done())
 		locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.LeaseLost](&events)) == 1 })
 		event := locktest.Recorded[holdfast.LeaseLost](&events)[0]
 		assert.Equal(t, holdfast.LeaseLost{Kind: event.Kind, Name: p.Name, ID: lease.ID(), Reason: "expired", Held: event.Held}, event)
-		assert.Greater(t, event.Held, 50*time.Millisecond)
+		assert.Greater(t, event.Held, 25*time.Millisecond)
 		assert.NotEmpty(t, event.Kind)
 		assert.Equal(t, p.Name, event.Lock())
 		assert.Regexp(t, `msg="lease lost" kind=.* name=.*`+regexp.QuoteMeta(p.Name)+`.* reason=expired held=`, log.String(), "events are logged, too")
@@ -125,7 +125,7 @@ func TestEvents_CallbackHarmsNobody(t *testing.T) {
 		}})
 		kept := locktest.Acquire(t, p.Lock(rt))
 		for range 5 {
-			lost := locktest.Acquire(t, p.Another(t).Lock(rt), holdfast.WithLease(50*time.Millisecond))
+			lost := locktest.AcquireBriefly(t, p.Another(t).Lock(rt))
 			locktest.Closed(t, "the loss", lost.Done())
 			locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt)))
 		}
