@@ -114,6 +114,9 @@ func TestModel(t *testing.T) {
 		{"a grant that has left the queue is overtaken", "fair lock", true, `
 			acquire 1 0-1 ok until=95; look 5 2,3; look 6 3; release 1 7-8 ok; look 9
 			acquire 3 3-9 ok until=105; acquire 2 2-10 cancelled`},
+		{"a grant whose first acquire was not told of it", "fair lock", true, `
+			acquire 1 0-1 ok until=95; look 5 2,3; release 1 6-7 ok; acquire 2 2-9 cancelled; look 10 3 held=2; look 11 3
+			acquire 3 3-12 ok until=107; release 3 13-14 ok; look 15; acquire 2 20-21 ok until=116`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -199,12 +202,16 @@ func writtenOp(t *testing.T, words []string, length time.Duration) Op {
 	return op
 }
 
-// writtenLook makes a look at a queue from a text.
+// writtenLook makes a look from a text: its time, the queue, and the holder.
 func writtenLook(t *testing.T, words []string) Look {
 	at := ms(t, words[1])
 	seen := Seen{Alive: map[string]time.Duration{}}
-	if len(words) > 2 {
-		for _, number := range strings.Split(words[2], ",") {
+	for _, word := range words[2:] {
+		if holder, found := strings.CutPrefix(word, "held="); found {
+			seen.Holders = []string{"g" + holder}
+			continue
+		}
+		for _, number := range strings.Split(word, ",") {
 			seen.Queue = append(seen.Queue, "g"+number)
 			seen.Alive["g"+number] = at + time.Hour
 		}

@@ -2,7 +2,6 @@ package linearize
 
 import (
 	"slices"
-	"sort"
 	"strings"
 	"time"
 )
@@ -117,33 +116,48 @@ func (f *facts) lostPlaces(name string) map[string]bool {
 		}
 		before = look
 	}
+	firstHeld := f.firstHeld(name)
 	for _, op := range f.asked[name] {
 		for _, forced := range f.forcedOff(op) {
 			if op.Result == isOK && forced.from <= op.Return {
 				lost[op.Grant] = true
 			}
 		}
-		if op.Result == isOK && f.grantedTwice(op) {
+		if op.Result == isOK && f.grantedTwice(op, firstHeld) {
 			lost[op.Grant] = true
 		}
 	}
 	return lost
 }
 
+// firstHeld returns the first look that saw each grant hold the lock.
+func (f *facts) firstHeld(name string) map[string]int {
+	first := map[string]int{}
+	for i, look := range f.h.Looks {
+		for _, grant := range look.Seen[name].Holders {
+			if _, seen := first[grant]; !seen {
+				first[grant] = i
+			}
+		}
+	}
+	return first
+}
+
 // grantedTwice reports whether op's grant was seen to hold the lock, and later not to hold it, before op's successful attempt was sent.
-// In that case nobody received the reply to an earlier attempt.
-func (f *facts) grantedTwice(op *Op) bool {
-	held := false
-	since := sort.Search(len(f.h.Looks), func(i int) bool { return f.h.Looks[i].Return >= op.Call })
-	for _, look := range f.h.Looks[since:] {
+// In that case nobody received the reply to an earlier attempt. That attempt may have been made for an acquire before op, which gave up: a
+// runtime repeats an attempt of unknown outcome for its next waiter.
+func (f *facts) grantedTwice(op *Op, firstHeld map[string]int) bool {
+	first, seen := firstHeld[op.Grant]
+	if !seen {
+		return false
+	}
+	for _, look := range f.h.Looks[first:] {
 		if look.Return >= op.Until-op.Length {
 			break
 		}
-		holds := slices.Contains(look.Seen[op.Name].Holders, op.Grant)
-		if held && !holds {
+		if !slices.Contains(look.Seen[op.Name].Holders, op.Grant) {
 			return true
 		}
-		held = holds
 	}
 	return false
 }
