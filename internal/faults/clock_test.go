@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -137,18 +138,23 @@ func TestFault_ServerClockStepsBack(t *testing.T) {
 // end of their wait.
 func TestFault_DeadHolderAndServerClockStepsBack(t *testing.T) {
 	t.Parallel()
+	lease := locktest.Unhurried(clockLease) // the server must notice the step before the lease ends
 	server, clock := redistest.StartWithClock(t)
 	places := locktest.OnServer(t, server)
+	var links []*faultproxy.Proxy
 	for _, p := range places {
-		dead, proxy := p.Proxied(t, holdfast.Options{Lease: clockLease})
-		lease := locktest.Acquire(t, p.Lock(dead))
-		proxy.Blackhole(true)
+		dead, proxy := p.Proxied(t, holdfast.Options{Lease: lease})
+		held := locktest.Acquire(t, p.Lock(dead))
+		links = append(links, proxy)
 		defer proxy.Heal()
-		defer func() { <-lease.Done() }()
+		defer func() { <-held.Done() }()
+	}
+	for _, proxy := range links { // at once: from now on no lease is renewed, and the clock must step back before any of them ends
+		proxy.Blackhole(true)
 	}
 	clock.Set(-time.Hour)
 	rt := places[0].Runtime(t, holdfast.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*clockLease)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*lease)
 	defer cancel()
 	var waiting []*holdfast.Pending
 	for _, p := range places {
