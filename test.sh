@@ -62,17 +62,23 @@ check_format() {
   }
 }
 
+# The packages whose tests take longest come first, so that none of them runs alone at the end.
+slowest=(./internal/faults ./internal/promises ./internal/kinds ./cmd/holdfast)
+
 flags=(-short -timeout 15m)
-race=
+race= full=
 packages=()
 for argument in "$@"; do
   case $argument in
     -race) race=-race ;;
-    -full) flags=(-timeout 90m) ;;
+    -full) flags=(-timeout 90m) full=yes ;;
     . | ./*) packages+=("$argument") ;;
     *) missing "unknown argument $argument" 'usage: ./test.sh [-race] [-full] [./package...]' ;;
   esac
 done
+
+[ "$race$full" ] || # short tests wait for servers and leases much of the time, so one package more than there are processors runs at once
+  flags+=(-p $(($(getconf _NPROCESSORS_ONLN) + 1)))
 
 need_go
 need_redis
@@ -92,7 +98,7 @@ check_format
 if [ ${#packages[@]} -gt 0 ]; then
   go_test $race "${flags[@]}" "${packages[@]}"
 else
-  go_test $race "${flags[@]}" ./...
+  go_test $race "${flags[@]}" "${slowest[@]}" ./...
   for module in $(git ls-files '*/go.mod'); do # the nested modules, which ./... does not include
     say "in $(dirname "$module"):"
     (cd "$(dirname "$module")" && go_test "${flags[@]}" ./...)

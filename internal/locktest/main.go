@@ -11,13 +11,13 @@ import (
 )
 
 // Main is the TestMain of packages whose tests mostly wait, for a lease to end or for Redis. Unless -parallel says otherwise, a short run has
-// twenty tests at a time. A full run, which checks times, and a run with the race detector, which needs the processors, have four. Main exits.
+// twelve tests at a time. A full run, which checks times, and a run with the race detector, which needs the processors, have four. Main exits.
 func Main(m *testing.M) {
 	flag.Parse()
 	if !isSet("test.parallel") {
 		atOnce := "4"
 		if testing.Short() && !raceDetector {
-			atOnce = "20"
+			atOnce = "12"
 		}
 		_ = flag.Set("test.parallel", atOnce)
 	}
