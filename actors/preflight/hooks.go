@@ -47,10 +47,10 @@ func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []fi
 func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]string, error) {
 	renamed := map[string]string{}
 	var prefix *string
-	for range 2 { // twice, because the hooks must change the names in the same way each time
-		reply, err := c.call(ctx, scripts.CheckKeys(needed.Keys))
-		names, _ := reply.([]any)
-		if err != nil || len(names) != len(needed.Keys) {
+	call := scripts.CheckKeys(needed.Keys)
+	for _, r := range c.calls(ctx, call, call) { // twice, because the hooks must change the names in the same way each time
+		names, _ := r.value.([]any)
+		if r.err != nil || len(names) != len(needed.Keys) {
 			return nil, nil //nolint:nilerr // method scripts reports it
 		}
 		for i, key := range needed.Keys {

@@ -182,16 +182,43 @@ func userOf(client redis.UniversalClient) string {
 	return cmp.Or(o.Username, "default")
 }
 
-// ask sends one command, once. It uses a pipeline, as the gateways do, because hooks of the user's client may treat pipelines differently.
-func (c *check) ask(ctx context.Context, args ...any) (_ any, err error) {
-	defer redisnode.RecoverTo(&err)
-	cmd := redisnode.NewCommand(args...)
-	pipe := c.node.Client.Pipeline()
-	_ = pipe.Process(ctx, cmd)
-	if _, err := pipe.Exec(ctx); err != nil && cmd.Err() == nil && cmd.Val() == nil {
-		return nil, err
+// reply is the server's reply to one command.
+type reply struct {
+	value any
+	err   error
+}
+
+// send sends commands in one pipeline, once. Even a single command is sent in a pipeline, as the gateways do, because hooks of the user's client
+// may treat pipelines differently.
+func (c *check) send(ctx context.Context, commands ...[]any) []reply {
+	replies := make([]reply, len(commands))
+	sent := make([]redisnode.Command, len(commands))
+	for i, words := range commands {
+		sent[i] = redisnode.NewCommand(words...)
 	}
-	return cmd.Result()
+	err := c.exec(ctx, sent)
+	for i, cmd := range sent {
+		replies[i].value, replies[i].err = cmd.Result()
+		if err != nil && cmd.Err() == nil && cmd.Val() == nil {
+			replies[i].err = err
+		}
+	}
+	return replies
+}
+
+func (c *check) exec(ctx context.Context, commands []redisnode.Command) (err error) {
+	defer redisnode.RecoverTo(&err)
+	pipe := c.node.Client.Pipeline()
+	for _, cmd := range commands {
+		_ = pipe.Process(ctx, cmd)
+	}
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+func (c *check) ask(ctx context.Context, args ...any) (any, error) {
+	r := c.send(ctx, args)[0]
+	return r.value, r.err
 }
 
 func (c *check) do(ctx context.Context, args ...any) error {
@@ -199,22 +226,41 @@ func (c *check) do(ctx context.Context, args ...any) error {
 	return err
 }
 
-// call sends one call of a script, and loads the script if necessary.
+// call loads a script and sends one call of it.
 func (c *check) call(ctx context.Context, call scripts.Call) (any, error) {
-	if call.Bounded() {
-		call.SetNotAfter(noLimit) // a check must not depend on clocks
-	}
-	reply, err := c.ask(ctx, call.Sent()...)
-	if redisnode.IsNoScript(err) {
-		if err := c.do(ctx, "script", "load", call.Script.Source); err != nil {
-			return nil, err
+	r := c.calls(ctx, call)[0]
+	return r.value, r.err
+}
+
+// calls loads scripts and sends calls of them, in this order. All of it is one pipeline: a check makes hundreds of calls, and has to end in time on
+// slow networks, too.
+func (c *check) calls(ctx context.Context, calls ...scripts.Call) []reply {
+	var loads, sent [][]any
+	loaded := map[*scripts.Script]int{}
+	for _, call := range calls {
+		if _, found := loaded[call.Script]; !found {
+			loaded[call.Script] = len(loads)
+			loads = append(loads, []any{"script", "load", call.Script.Source})
 		}
-		reply, err = c.ask(ctx, call.Sent()...)
+		if call.Bounded() {
+			call.SetNotAfter(noLimit) // a check must not depend on clocks
+		}
+		sent = append(sent, call.Sent())
 	}
-	if errors.Is(err, redis.Nil) {
-		err = nil
+	all := c.send(ctx, append(loads, sent...)...)
+	replies := all[len(loads):]
+	for i, call := range calls {
+		r, load := &replies[i], loaded[call.Script]
+		if redisnode.IsNoScript(r.err) && all[load].err == nil { // another client has flushed the scripts in between
+			*r = c.send(ctx, loads[load], sent[i])[1]
+		} else if redisnode.IsNoScript(r.err) {
+			r.err = all[load].err
+		}
+		if errors.Is(r.err, redis.Nil) {
+			r.err = nil
+		}
 	}
-	return reply, err
+	return replies
 }
 
 // throwAwayMark is the beginning of the names that a check uses.
@@ -252,9 +298,9 @@ func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []
 		if key == "" {
 			continue
 		}
-		for _, call := range kind.Check(c.Site, key, c.NewID) {
-			_, err := c.call(ctx, call)
-			note("script "+call.Script.Name, err)
+		calls := kind.Check(c.Site, key, c.NewID)
+		for i, r := range c.calls(ctx, calls...) {
+			note("script "+calls[i].Script.Name, r.err)
 		}
 		if kind.Keeps != nil {
 			kept := kind.Keeps(key)

@@ -101,11 +101,15 @@ func (c *check) sent(ctx context.Context, n *needs) bool {
 // kindRights tries the keys, commands and channels that the scripts of a kind use.
 func (c *check) kindRights(ctx context.Context, n *needs, kind *scripts.Kind, raw string) {
 	needed := kind.Needs(c.Site, raw, c.NewID)
+	var calls []scripts.Call
 	for _, key := range needed.Keys {
-		pattern := patternOf(key)
+		calls = append(calls, scripts.CheckKey(key))
+	}
+	for i, r := range c.calls(ctx, calls...) {
+		pattern := patternOf(needed.Keys[i])
 		need := n.add(kind, "~"+pattern, "use keys like "+pattern+" in scripts")
-		if _, err := c.call(ctx, scripts.CheckKey(key)); scripts.IsDenied(err) {
-			need.err = err
+		if scripts.IsDenied(r.err) {
+			need.err = r.err
 		}
 	}
 	for _, channel := range needed.Channels {

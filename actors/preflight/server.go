@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,14 +125,15 @@ const sharesNames = 64
 
 // shares reports whether there are other masters: whether one of them has some of the names.
 func (c *check) shares(ctx context.Context) bool {
+	var calls []scripts.Call
 	for range sharesNames {
 		key, err := c.throwAway(scripts.Lock)
 		if err != nil {
 			return false
 		}
-		if _, err := c.call(ctx, scripts.CheckKey(key)); err != nil && strings.HasPrefix(scripts.Reply(err), "MOVED ") {
-			return true
-		}
+		calls = append(calls, scripts.CheckKey(key))
 	}
-	return false
+	return slices.ContainsFunc(c.calls(ctx, calls...), func(r reply) bool {
+		return r.err != nil && strings.HasPrefix(scripts.Reply(r.err), "MOVED ")
+	})
 }

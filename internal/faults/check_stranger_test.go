@@ -189,3 +189,13 @@ func TestFault_CheckForUnknownKinds(t *testing.T) {
 	assert.NoError(t, rt.CheckFor(t.Context()))
 	assert.NoError(t, rt.CheckFor(t.Context(), holdfast.KindLatch, holdfast.KindLatch))
 }
+
+// A check of all kinds sends its calls in few pipelines. With one exchange for each call it would take longer than it may, if the server is 50 ms
+// away or the machine is busy, and would then blame the server.
+func TestFault_CheckExchangesLittle(t *testing.T) {
+	t.Parallel()
+	client, pipelines := redistest.Shared(t).Client(t), &locktest.CountPipelines{}
+	client.AddHook(pipelines)
+	require.NoError(t, locktest.NewRuntime(t, client, holdfast.Options{}).Check(t.Context()))
+	assert.Less(t, pipelines.N.Load(), int64(100))
+}
