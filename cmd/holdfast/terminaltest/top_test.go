@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,12 +28,16 @@ const (
 	ctrlC, ctrlZ            = "\x03", "\x1a"
 )
 
-// service returns the runtime of a process with this name.
+// service returns the runtime of a process with this name, which other programs can already see.
 func service(t *testing.T, client redis.UniversalClient, name string) *holdfast.Runtime {
 	t.Helper()
 	rt, err := holdfast.New(client, holdfast.Options{Process: name, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close(context.Background())) })
+	locktest.Await(t, "the process's name in Redis", func() bool {
+		processes, err := inspect.Processes(t.Context(), client)
+		return err == nil && slices.ContainsFunc(processes, func(p inspect.Process) bool { return p.Runtime == rt.ID() })
+	})
 	return rt
 }
 
