@@ -24,7 +24,7 @@ type Election struct {
 
 	mu      sync.Mutex
 	running bool
-	term    *term // in progress
+	term    *term // the term in progress, or nil
 
 	earliest time.Time // after a resignation, Run begins no campaign before this instant; used by Run only
 }
@@ -52,9 +52,9 @@ type Term struct {
 
 // Leader describes the leader of an election.
 type Leader struct {
-	Value   string    // its ElectionOptions.Value
-	Runtime string    // its Runtime.ID
-	Token   int64     // of its term
+	Value   string    // the leader's ElectionOptions.Value
+	Runtime string    // the leader's Runtime.ID
+	Token   int64     // the fencing token of the leader's term
 	Since   time.Time // when the leader announced itself, by the clock of the Redis server: soon after the term began
 }
 
@@ -119,7 +119,8 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 	}
 }
 
-// hopeless reports whether a campaign that failed with this error would fail again: the keys hold something else, or are out of the client's reach.
+// hopeless reports whether a campaign that failed with this error would fail again, because the election's keys hold other data, or are on a master
+// of a cluster that the client cannot reach.
 func hopeless(err error) bool {
 	return errors.Is(err, ErrForeignKey) || errors.Is(err, redisnode.ErrInCluster)
 }
@@ -158,7 +159,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// log writes only the first of several failures in a row.
+// log logs a failure, but only the first of several in a row.
 func (e *Election) log(failed *bool, message string, err error) {
 	if !*failed {
 		e.rt.engine.Warn(message, slog.String("election", e.lock.Name()), slog.Any("err", err))
@@ -166,7 +167,7 @@ func (e *Election) log(failed *bool, message string, err error) {
 	*failed = true
 }
 
-// IsLeader reports whether this Election's Run leads at this moment, by the clock. It is false after Resign, after lead has returned, and
+// IsLeader reports whether this Election's Run leads at this moment, by this process's clock. It is false after Resign, after lead has returned, and
 // after the local deadline of the lease, even if no loss has been noticed yet.
 func (e *Election) IsLeader() bool {
 	e.mu.Lock()
@@ -176,8 +177,8 @@ func (e *Election) IsLeader() bool {
 }
 
 // Resign ends this Election's term in progress: lead's context ends with the cause ErrResign, and the leadership is given up once lead has
-// returned. Then this process does not campaign for a quarter of the lease, so that others lead first. Without a term it does
-// nothing.
+// returned. Then this process does not campaign for a quarter of the lease, so that others lead first. If no term is in progress,
+// Resign does nothing.
 func (e *Election) Resign() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

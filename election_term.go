@@ -16,12 +16,12 @@ type term struct {
 	// set once the lock is held
 	began  bool
 	lease  *Lease
-	ctx    context.Context // lead's
+	ctx    context.Context // the context of lead
 	cancel context.CancelCauseFunc
 	err    error // error of lead, if Run must not ignore it
 }
 
-// acquire returns the options of the lock. Whatever owner is in Run's context, a campaign never re-enters.
+// acquire returns the options for acquiring the lock. They have a new owner, so a campaign never re-enters, even if Run's context has an owner.
 func (t *term) acquire() []AcquireOption {
 	return []AcquireOption{WithOwner(t.election.rt.NewOwner()), WithRenewedLease(t.election.options.Lease)}
 }
@@ -70,7 +70,7 @@ func (e *Election) setTerm(t *term) {
 	e.term = t
 }
 
-// resigned reports whether the process has resigned, so that others go first.
+// resigned reports whether this process has given up the term by itself. Run then waits before its next campaign, so that others go first.
 func (t *term) resigned() bool {
 	return errors.Is(t.err, ErrResign) || t.began && errors.Is(context.Cause(t.ctx), ErrResign)
 }

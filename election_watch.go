@@ -57,7 +57,7 @@ func (e *Election) Watch(ctx context.Context) iter.Seq[Leader] {
 func (e *Election) watch(ctx context.Context, yield func(Leader) bool) {
 	ctx, cancel := e.untilClosed(ctx)
 	defer cancel()
-	news := make(chan struct{}, 1) // there may have been a message
+	news := make(chan struct{}, 1) // has an element if a message may have arrived
 	stop := e.rt.engine.Listen(scripts.LeaderKey(e.lock.address.Raw), e.lock.Name(), func() {
 		select {
 		case news <- struct{}{}:

@@ -6,12 +6,12 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps its cause, an error of Redis or of the
-// context. An error about a lock names the lock.
+// Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps an error of Redis or of the context, which
+// is its cause. An error about a lock names the lock.
 var (
-	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, WithWait elapsed, or ctx ended. If ctx ended, its error matches too.
+	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, WithWait elapsed, or ctx ended; then the error also matches ctx.Err().
 	// If others have the lock, the error is a *BusyError (errors.As). Otherwise Redis has not answered within the wait, and the error wraps the cause,
-	// such as a net.Error. (For semaphores, which have no holders, it also means that too few permits are available.)
+	// such as a net.Error; or ctx had ended before the call. (For semaphores, which have no holders, it also means that too few permits are available.)
 	ErrNotAcquired = protocol.ErrNotAcquired
 	// ErrNotHeld: the lease was already released when Release or Extend was called.
 	ErrNotHeld = protocol.ErrNotHeld
@@ -26,8 +26,8 @@ var (
 	ErrNotReplicated = protocol.ErrNotReplicated
 	// ErrUpgrade: the owner of a read lock asked for the write lock, which can never succeed.
 	ErrUpgrade = protocol.ErrUpgrade
-	// ErrForeignKey: the key holds something else: another type, a value that is not a lock, or a lock of an incompatible kind. The
-	// key is left unchanged.
+	// ErrForeignKey: the key does not hold such a lock: it has another type, a value that is not a lock, or a lock of an incompatible
+	// kind. The key is left unchanged.
 	ErrForeignKey = protocol.ErrForeignKey
 	// ErrInvalid: a name, option or argument is invalid.
 	ErrInvalid = protocol.ErrInvalid

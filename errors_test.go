@@ -339,7 +339,7 @@ func TestErrInvalid_NamesWhatIsWrongWithAnAcquire(t *testing.T) {
 		} {
 			lease, err := p.Lock(rt).Acquire(t.Context(), ok)
 			assert.NotErrorIs(t, err, holdfast.ErrInvalid)
-			if err == nil { // on a busy machine 50 ms may be over, before or after the grant
+			if err == nil { // on a busy machine the lease of 50 ms may end before Acquire returns or before the release
 				_ = lease.Release(t.Context())
 			}
 		}
@@ -376,7 +376,7 @@ func TestErrInvalid_NamesWhatIsWrongWithAName(t *testing.T) {
 	})
 }
 
-// The error of Redis can be reached through ours with errors.As.
+// errors.As finds the error of Redis in an error of this package.
 func TestErrors_KeepTheCause(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

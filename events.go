@@ -2,8 +2,8 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/protocol"
 
-// Event reports something that is not the result of any call; see Options.OnEvent. Use a type switch over the types below. Its method Lock
-// returns the name of the lock concerned, or "" if the event is not about one lock. See [protocol.Event].
+// Event reports something that is not the result of any call; see Options.OnEvent. Use a type switch over the types below. An event's method
+// Lock returns the name of the lock concerned, or "" if the event is not about one lock. See [protocol.Event].
 type Event = protocol.Event
 
 // LossReason says why a lease ended without a release. It is a string. A switch over it needs a default, because values may be added. See
@@ -18,13 +18,13 @@ const (
 	LossForceReleased = protocol.LossForceReleased // by ForceRelease in this runtime; other runtimes report LossDeleted: "force-released"
 	LossReleasedByID  = protocol.LossReleasedByID  // a permit, by ReleaseID in this runtime: "released by its ID"
 	LossPanicked      = protocol.LossPanicked      // a bug in the runtime made the lock's state unreliable: "an actor panicked"
-	LossClosed        = protocol.LossClosed        // by Close, which no event reports, only Trace.Lost: "closed"
+	LossClosed        = protocol.LossClosed        // by Close; only Trace.Lost reports this, and no event: "closed"
 )
 
 // The types of events. Each is a struct.
 type (
 	// LeaseLost reports that a lease ended without a release. The lease itself reported it to its holder first. Fields: Kind, Name, ID (the
-	// owner field in Redis), Reason and Held (the time). See [protocol.LeaseLost].
+	// owner field in Redis), Reason and Held (for how long). See [protocol.LeaseLost].
 	LeaseLost = protocol.LeaseLost
 	// Waiting reports that an acquire has waited longer than Options.SlowWait. Fields: Kind, Name, Waited, the Holder's owner field, Local (this
 	// runtime holds the lock) and Ahead (acquires of this runtime that are served first). See [protocol.Waiting].

@@ -141,7 +141,7 @@ func ExampleRed() {
 		defer rt.Close(ctx)
 		locks = append(locks, rt.Lock("leader"))
 	}
-	elsewhere, err := locks[0].Acquire(ctx) // or its server is down
+	elsewhere, err := locks[0].Acquire(ctx) // one of the three locks is taken, as if its server were down
 	if err != nil {
 		log.Fatal(err)
 	}

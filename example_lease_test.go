@@ -374,7 +374,7 @@ func ExampleLock_Acquire() {
 	// released: <nil>
 }
 
-// Each option changes one acquire. These are for a holder that may hang: it waits for a second at most, and holds for a minute at most.
+// Each option changes one acquire. The two options below are for work that may hang: wait for a second at most, and hold for a minute at most.
 func ExampleAcquireOption() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

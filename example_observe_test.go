@@ -234,7 +234,7 @@ func ExampleRuntime_Stats() {
 	// acquired: 2 handed on: 1 held: 1
 }
 
-// Other processes should get these locks soon, so this process passes a lock on at most twice before it gives the lock back to Redis.
+// Other processes should get the locks of this runtime soon, so the runtime passes a lock on at most twice before it gives the lock back to Redis.
 func ExampleHandoff() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

@@ -40,7 +40,7 @@ func (g *group) memberEnded(member *Lease, err error) {
 		return
 	}
 	if !g.End(err, fmt.Sprintf("%d of %d members are left, the last to end was %q", left, len(g.members), member.name)) {
-		return // two members ended at once
+		return // another member's end has already ended the group
 	}
 	for _, member := range g.members {
 		member.engine.ReleaseAsync(member.hold)
@@ -170,7 +170,7 @@ func (g *group) id() string {
 // together runs n calls at the same time.
 type together struct {
 	n        int
-	enough   int // once this many have succeeded, the rest get as much time again, plus leeway; 0 for no such limit
+	enough   int // once this many have succeeded, the rest get as much time as has passed, plus leeway; 0 for no such limit
 	hopeless int // once this many have failed, the rest are cancelled; 0 for no such limit
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// CountDownLatch is a handle to a named latch, whose waiters wait until its count has reached zero. The count is that of
-// Redisson's RCountDownLatch. Errors are those of Semaphore. Safe for concurrent use.
+// CountDownLatch is a handle to a named latch, whose waiters wait until its count has reached zero. It shares the count with
+// Redisson's RCountDownLatch of the same name. Errors are those of Semaphore. Safe for concurrent use.
 //
 // On a cluster the name must not have a {tag}: Redisson's channel for such a latch is in another hash slot, so Redis refuses to set, count down or
 // delete it (CROSSSLOT).
@@ -44,7 +44,7 @@ func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
 // Wait returns when the count is zero, at once if there is none. If ctx ends first, the error wraps ctx's.
 //
 // All waiters are woken; if the notification is lost, they notice within a second. Deleting the latch ends the wait too, unlike in
-// Redisson. A woken waiter reads the count: if the latch has been set again by then, it keeps waiting.
+// Redisson. A woken waiter reads the count: if the latch has been set again by then, the waiter keeps waiting.
 func (l *CountDownLatch) Wait(ctx context.Context) error {
 	_, err := l.count(ctx, scripts.LatchWait, 0, 0, false)
 	return err

@@ -38,7 +38,7 @@ func (l *Lease) unguard() {
 // wraps the cause. The runtime retries until the deadline of the lease. A second Release returns ErrNotHeld, releasing a lost lease returns
 // ErrLeaseLost, and Release after Close returns nil.
 //
-// The lease of a multi lock releases all members at the same time and joins their errors. That of a red lock counts as released
+// The lease of a multi lock releases all members at the same time and joins their errors. The lease of a red lock counts as released
 // when a majority confirms.
 func (l *Lease) Release(ctx context.Context) error {
 	l.unguard()

@@ -24,8 +24,8 @@ type Lock struct {
 // See [protocol.State].
 type State = protocol.State
 
-// Holder is one holder of a lock, as stored in Redis. Fields: ID, the owner field, and Holds, its count in Redis (1 for a
-// holder of Holdfast, which counts re-entries in its process). See [protocol.Holder].
+// Holder is one holder of a lock, as stored in Redis. Fields: ID (the owner field) and Holds (the holder's count in Redis: 1 for
+// a holder of Holdfast, which counts re-entries in its process). See [protocol.Holder].
 type Holder = protocol.Holder
 
 func (rt *Runtime) lock(kind *scripts.Kind, name string) *Lock {
@@ -36,7 +36,7 @@ func (rt *Runtime) lock(kind *scripts.Kind, name string) *Lock {
 // Name is the name given to the method of Runtime that made the handle.
 func (l *Lock) Name() string { return l.address.Name }
 
-// PID is the address for protocol messages about this lock; each message names the kind and the lock. It is valid for the runtime's
+// PID is the address for protocol messages about this lock; each message names the kind and the lock. The PID is valid for the runtime's
 // life, is shared by many locks, and cannot be stopped. Package protocol describes the requests and their answers.
 func (l *Lock) PID() *actor.PID { return l.rt.engine.Front(&l.address) }
 
@@ -47,8 +47,8 @@ func (l *Lock) same(other *Lock) bool {
 // Acquire waits until it has the lock, or ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and
 // ctx's error. If Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s), Acquire fails before ctx ends, and the
 // error wraps the cause without matching ErrNotAcquired. If ctx is cancelled while Redis does not answer, Acquire may return half a
-// second later (a second if Redis was slow before). A deadline of ctx is met even then. Acquire may run the hooks of the Redis client on its
-// goroutine, and a hook that blocks holds it up.
+// second later (a second if Redis was slow before). A deadline of ctx is met even then. Acquire may run the hooks of the Redis client on the
+// caller's goroutine, so a hook that blocks delays Acquire.
 //
 // Waiters of one process are served in order of arrival.
 func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
@@ -143,7 +143,7 @@ func applied(opts []AcquireOption) (o acquireOptions, err error) {
 //
 // The context also carries the lease's owner, for this lock only, so a nested Do on this lock re-enters. Two goroutines of fn that call Do
 // on the lock with that context both re-enter, and do not exclude each other. If they must exclude each other, use a sync.Mutex.
-// With an owner of its own (WithOwner, ContextWithOwner), a goroutine waits until the outer Do has released the lock.
+// A goroutine that calls Do with an owner of its own (WithOwner, ContextWithOwner) waits until the outer Do has released the lock.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	return l.do(ctx, fn, opts, false)
 }

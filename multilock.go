@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// MultiLock acquires several locks as one: all of them (Multi) or a majority (Red). Acquiring returns one Lease for all members,
-// which ends as a whole. Safe for concurrent use.
+// MultiLock acquires several locks as one: all of them (Multi) or a majority (Red). Acquiring returns one Lease for all members. That
+// lease ends as a whole. Safe for concurrent use.
 type MultiLock struct {
 	members []*Lock // in order of acquisition
 	given   []*Lock // in the order in which the caller gave them
@@ -25,7 +25,7 @@ type MultiLock struct {
 	bad     error
 }
 
-// Multi returns a lock that is held when all of the given locks are: Redisson's getMultiLock. They may be of different kinds,
+// Multi returns a lock that is held when all of the given locks are: Redisson's getMultiLock. The locks may be of different kinds,
 // runtimes and servers, and may also be used on their own.
 //
 // All multi locks acquire their members in the same order, by name and then by position in locks, so they do not deadlock with each other. Deadlocks
@@ -266,9 +266,9 @@ func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 	return min(d<<min(round, 10), most)
 }
 
-// patience returns how long to wait for a later member while holding others. It grows from round to round: short waits end a cycle soon, long waits
-// outlast a long queue. It is random, so that two callers do not keep giving up at the same time. If most, the time of WithLease or WithAtMost, is
-// set, patience is at most a third of it, so that the caller keeps enough of that time.
+// patience returns how long to wait for a later member while holding others. It grows from round to round: short waits end a deadlock soon, long
+// waits outlast a long queue. It is random, so that two callers do not keep giving up at the same time. If most, the time of WithLease or
+// WithAtMost, is set, patience is at most a third of it, so that the caller keeps enough of that time.
 func patience(jitter jitter, round int, most time.Duration) time.Duration {
 	longest := doubled(patienceMin, round, patienceMax)
 	if most > 0 {

@@ -32,14 +32,14 @@ func (rt *Runtime) PermitSemaphore(name string) *PermitSemaphore {
 }
 
 // Acquire waits for a permit until ctx ends. The watchdog renews the permit until it is released; with WithLease it is not renewed.
-// Errors are those of Lock.Acquire. If the number of permits was never set, the text of ErrNotAcquired says so. Lease.ID is the
-// permit's id, which anyone can pass to ReleaseID.
+// Errors are those of Lock.Acquire. If the number of permits was never set, the error matches ErrNotAcquired and its text says so.
+// Lease.ID is the permit's id, which anyone can pass to ReleaseID.
 func (s *PermitSemaphore) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return s.lock.Acquire(ctx, opts...)
 }
 
 // TryAcquire makes one attempt to take a permit. If none is free, or others in this process are waiting for one, the error matches
-// ErrNotAcquired. If the number of permits was never set, its text says so.
+// ErrNotAcquired. If the number of permits was never set, the error's text says so.
 func (s *PermitSemaphore) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return s.lock.TryAcquire(ctx, opts...)
 }

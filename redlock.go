@@ -26,8 +26,8 @@ import (
 // runtime, and a lost member is not acquired again.
 //
 // Exclusion requires servers that keep their data across a crash: with appendfsync always, or by restarting no sooner than the
-// longest lease after the crash. A server that comes up empty can give a second holder a majority. Locks that Multi refuses are
-// ErrInvalid here too.
+// longest lease after the crash. A server that comes up empty can give a second holder a majority. Red refuses the same locks as
+// Multi, with ErrInvalid.
 func Red(locks ...*Lock) *MultiLock {
 	m := newMultiLock(locks)
 	m.quorum, m.take = len(m.members)/2+1, m.takeMajority
@@ -45,8 +45,9 @@ func validity(lease, elapsed time.Duration) time.Duration {
 	return lease - elapsed - (lease/100 + 2*time.Millisecond)
 }
 
-// takeMajority makes rounds until one succeeds, none can succeed any more, or the caller's time is up. A try makes one round. If the caller's time
-// ends during a round, that round may have learned nothing, so the error is that of the round before.
+// takeMajority makes rounds until one succeeds, none can succeed any more, or the caller's time is up. TryAcquire and TryDo make one round only.
+// If the caller's time ends during a round, that round may not have found out why the lock is not free. So takeMajority returns the error of the
+// round before.
 func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("holdfast: acquire %s: %w: %w", lease.Quoted(m.name), ErrNotAcquired, err)

@@ -29,9 +29,9 @@
 // # What a lease means
 //
 // A lease acquired without [WithLease] is renewed every Options.Lease/3 until it is released. [Lease.Valid], [Lease.Done] and [Lease.Context]
-// report its end at the local deadline, before the server can expire the key. The local deadline is when the last successful acquire or renewal
-// was sent, plus the lease, minus 1 % and 2 ms. Losses that cannot be predicted (a deleted or evicted key, a force-release, a failover) are
-// reported within Options.Lease/3.
+// report its end at the local deadline, before the server can expire the key. The local deadline is the time at which the last successful
+// acquire or renewal was sent, plus the lease, minus 1 % of the lease and 2 ms. Losses that cannot be predicted (a deleted or evicted key, a
+// force-release, a failover) are reported within Options.Lease/3.
 //
 // No lock service can guarantee exclusion to a process that was paused past its lease. Check [Lease.Valid] immediately before each side effect,
 // or give the resource a fencing token ([Runtime.FencedLock]).
@@ -190,8 +190,8 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 // and another process may get the lock meanwhile.
 //
 // When ctx ends, or has already ended, Close has another 500 ms to release the locks. If Redis does not confirm in that time, Close
-// returns an error that matches ctx's. Locks that were not released expire by their TTL. A second Close waits for the first, or for
-// its own ctx; if locks were left to expire, its error says so.
+// returns an error that matches ctx's. Locks that were not released expire by their TTL. A second Close waits until the first is
+// done or its own ctx ends; if locks were left to expire, its error says so.
 //
 // Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for about Options.Lease/3 (at
 // least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. Close returns within Options.Lease plus one second, or

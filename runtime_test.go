@@ -205,7 +205,7 @@ func TestPromise_ReleaseWithEndedContext(t *testing.T) {
 	})
 }
 
-// A nil context is a mistake of the caller, who may recover from the panic. The lease is then still held, and can be released.
+// Release panics if its context is nil. After that the lease is still held, and can be released.
 func TestRelease_WithANilContext(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

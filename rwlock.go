@@ -8,7 +8,7 @@ import "github.com/holdfast-go/holdfast/scripts"
 // processes Redisson's rules apply: while there are readers, further readers may join, and a writer waits until there are none.
 //
 // An owner that holds the write lock may also acquire the read lock, and keep it when it releases the write lock (downgrade).
-// Upgrading from read to write can never succeed and is ErrUpgrade at once.
+// Upgrading from read to write can never succeed, so it fails at once with ErrUpgrade.
 type RWLock struct{ read, write *Lock }
 
 // RWLock returns the read/write lock with this name (Redisson's getReadWriteLock).

@@ -13,14 +13,14 @@ import (
 // process that crashes are never returned (those of a PermitSemaphore are). Safe for concurrent use.
 //
 // The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process; among processes there is
-// no order. Waiters for fewer permits do not starve a waiter for several: when it has been the oldest waiter of its process for 100
-// ms, it reserves the permits that become free. During a reservation no other waiter is served, and TryAcquire may fail although
-// permits are available. Then no waiter may reserve for as long as the reservation has lasted. Redisson's waiters ignore
-// reservations.
+// no order. Waiters for fewer permits do not starve a waiter for several: once such a waiter has been the oldest of its process for
+// 100 ms, it reserves the permits that become free. During a reservation no other waiter is served, and TryAcquire may fail
+// although permits are available. After a reservation, no waiter may reserve again for as long as that one lasted. Redisson's
+// waiters ignore reservations.
 //
 // Every operation counts exactly once, even if requests or replies are lost. Its error matches ErrForeignKey when the key does not
-// hold a count, and ErrInvalid for a number out of range. The error wraps the cause when Redis does not answer for Options.Lease/3
-// (at least 1 s, at most 10 s).
+// hold a count, and ErrInvalid for a number out of range. When Redis does not answer for Options.Lease/3 (at least 1 s, at
+// most 10 s), the error wraps the cause.
 //
 // A failover of Redis may lose the last operations, because replication is asynchronous. There are then too few or too many permits
 // until somebody corrects their number with AddPermits: see "After a failover" in doc/operations.md.
@@ -39,13 +39,14 @@ func (s *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 }
 
 // Acquire waits for n permits, 1 to 2^31-1, until ctx ends, and takes them all at once. With n = 0 it takes none. When ctx ends,
-// nothing is taken and the error matches ErrNotAcquired and ctx's error; permits that Redis has already granted are returned.
+// nothing is taken, and the error matches ErrNotAcquired and ctx's error. If Redis has already granted the permits, the semaphore
+// gets them back.
 func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, false)
 }
 
 // TryAcquire makes one attempt to take n permits. If too few are available, or others in this process are waiting, the error
-// matches ErrNotAcquired. If the number of permits was never set, its text says so.
+// matches ErrNotAcquired. If the number of permits was never set, the text of the error says so.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, true)
 }
@@ -59,7 +60,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, try bool) error {
 }
 
 // Release returns n permits, 1 to 2^31-1, and wakes the waiters. With n = 0 it does nothing. It does not check whether the permits
-// were acquired, and creates a semaphore that does not exist.
+// were acquired. If the semaphore does not exist, Release creates it.
 //
 // Release works even if ctx has ended: it then waits up to 500 ms. If it returns an error that wraps ctx's, do not release again: the
 // runtime retries for up to 30 s until Redis confirms. If the runtime gives up, it reports an Unconfirmed event.

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/trace"
 )
 
-// Trace has functions that are called when something happens in a runtime; see Options.Trace. Those that are nil are not called. Its fields:
+// Trace has functions that are called when something happens in a runtime; see Options.Trace. Those that are nil are not called. The fields:
 //
 //   - Acquiring func(context.Context, Acquiring) func(Acquired): an acquire begins; the function that it returns is called with the outcome
 //   - Waiting func(context.Context, Waiting): an acquire has waited longer than Options.SlowWait
@@ -61,8 +61,8 @@ type HeldLease struct {
 	Waiting   int       // acquires of this process that wait for the lock
 }
 
-// Held yields the leases that this runtime holds at this moment, in no particular order, and the members of a multi lock one by one. It asks the
-// actor of each name, so it is for people and debug pages, not for hot paths. After Close it yields nothing.
+// Held yields the leases that this runtime holds at this moment, in no particular order. For a multi lock it yields the lease of each member. It
+// asks the actor of each name, so it is for people and debug pages, not for hot paths. After Close it yields nothing.
 func (rt *Runtime) Held() iter.Seq[HeldLease] {
 	return func(yield func(HeldLease) bool) {
 		for held := range rt.engine.Held() {

@@ -21,7 +21,7 @@ type announcer struct {
 	begun    time.Duration
 	timer    clock.Timer
 	inFlight bool          // a call has no answer yet
-	done     chan struct{} // closed when the announcement has been deleted or the deletion has failed, or nil if the runtime is not closing
+	done     chan struct{} // nil until the runtime closes; closed when the announcement has been deleted or the deletion has failed
 }
 
 type (

@@ -52,5 +52,5 @@ func (e *Engine) askOnce(ctx context.Context, a *lease.Address, call scripts.Cal
 // answer receives the result of one call, for a goroutine that waits for it.
 type answer chan *rpc.Result
 
-// Send takes the result. It does not block, because there is only one.
+// Send takes the result. It does not block, because the channel has room for the only result.
 func (a answer) Send(message any) { a <- message.(*rpc.Result) }

@@ -174,7 +174,7 @@ const releaseGrace = 500 * time.Millisecond
 
 // Release ends a hold. It sends the request even if ctx has ended. From the end of ctx, it waits up to releaseGrace for the answer.
 func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
-	mine := lasts(ctx) // before the claim: a nil ctx panics here, and a claimed hold whose request is not sent would never be released
+	mine := lasts(ctx) // called before claim, because it panics if ctx is nil: a panic after the claim would leave a hold that nobody can release
 	r, err := e.claim(h)
 	if r == nil {
 		return err
@@ -257,8 +257,8 @@ func (e *Engine) startExtend(h *lease.Hold, d time.Duration, terms wait.Terms) (
 	}
 }
 
-// Between is called between two steps of an operation that consists of several, such as the members of a multi lock. Only a simulation needs it,
-// because in a simulation no two steps may happen at the same instant.
+// Between is called between two steps of an operation that has several, for example between the acquires of a multi lock's members. Only a
+// simulation needs it, because in a simulation no two steps may happen at the same instant.
 func (e *Engine) Between(ctx context.Context) {
 	if e.between != nil {
 		e.between(ctx)

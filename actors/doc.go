@@ -17,9 +17,9 @@
 // the same one. If replicas have to acknowledge acquires, two more gateways send the acquires. Renewals have a gateway of their own, because they
 // must not wait behind acquires; the announcer uses it, too. On a cluster, each gateway has one part for each master.
 //
-// A machine works in steps: state, message and time go in, effects come out. There are three machines: lock.State for a lock with one
-// contender and one grant at a time, lock.Group for several, counter.State for semaphores and latches. Transcripts test them. The shell of a
-// machine gives it the time, and carries out the effects. ARCHITECTURE.md says what runs on which goroutine.
+// A machine works in steps: state, message and time go in, effects come out. There are three machines: lock.State for a lock with one contender and
+// one grant at a time, lock.Group for a lock with several, counter.State for semaphores and latches. Transcripts test them. The shell of a machine
+// gives it the time, and carries out the effects. ARCHITECTURE.md says what runs on which goroutine.
 //
 // Requests go through the registry, which knows whether the actor of a name still lives. A goroutine's release of a lease goes straight to the
 // actor, and so do results, channel messages and the watchdog's messages. They need no registry, because the actor does not stop while one of

@@ -91,8 +91,8 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 // Close refuses new requests, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when everything has
 // ended.
 //
-// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx's, and locks that could not be released expire. A
-// function of the user may not return, for example OnEvent or a hook of the client. Close waits for it for closeGrace or longer, and then returns an
+// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx's, and locks that could not be released expire. If a
+// function of the user does not return, for example OnEvent or a hook of the client, Close waits for it for closeGrace or longer, and then returns an
 // error that says what may hang. A later call of Close waits for the same end. If locks were left to expire, the errors of all calls say so.
 func (e *Engine) Close(ctx context.Context) error {
 	e.door.Lock()
@@ -172,12 +172,12 @@ func (e *Engine) closeLanes(late chan struct{}) bool {
 	return ended
 }
 
-// silentLooks is the number of looks in a row in which Close must find no new reply from Redis before it considers Redis silent. After a
-// suspension of the process only one look finds no reply, so a suspension is not taken for a silent Redis.
+// silentLooks is how many looks in a row must find no new reply from Redis before Close considers Redis silent. After a suspension of the process
+// only one look finds no reply, so a suspension is not taken for a silent Redis.
 const silentLooks = 4
 
-// awaitReleases returns when everything is released, or when it gives up the rest: because Close was aborted, or because Redis has been silent
-// for longer than any release waits.
+// awaitReleases returns when everything is released, or when it gives up the rest: because Close was aborted, or because Redis has been silent for
+// patience, which is longer than the pause between two releases of an orphan.
 func (e *Engine) awaitReleases() (gaveUp error) {
 	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // shorter silence is normal: an orphan's release is sent once a window
 	heard := e.sender.Heard()
@@ -209,7 +209,7 @@ func (e *Engine) clientClosed() error {
 	return nil
 }
 
-// errAborted is why the releases were given up, for the calls of Close other than the one whose context has ended.
+// errAborted is the reason that Close gives if the releases were given up because the context of another call of Close had ended.
 var errAborted = errors.New("the context of another call ended before everything was released")
 
 // await waits until done or late is closed. It returns true if done was closed, and false if late was.
@@ -238,6 +238,6 @@ func (e *Engine) giveUp() {
 	<-e.registry.living.zero
 }
 
-// closeGrace is the time for which Close waits for a function of the user that does not return. The limit for calls to Redis in flight is later if
-// the lease is long: a lease and a second after the beginning of Close.
+// closeGrace is the time for which Close waits for a function of the user that does not return. For calls to Redis in flight, Close waits longer if
+// the lease is long: until a lease and a second have passed since Close began.
 const closeGrace = 5 * time.Second

@@ -72,7 +72,7 @@ type Engine struct {
 	tells      *redisnode.PublishMode
 	clock      clock.Clock
 	policy     wait.Policy
-	spinning   wait.Policy // for kinds whose waiters poll: more gaps (turns.Policy), in which other processes find the lock free
+	spinning   wait.Policy // policy for kinds whose waiters poll; it has more of the gaps in which polling processes find the lock free (turns.Policy)
 	renewBatch int
 	nameMapper func(string) string
 	process    string
@@ -195,7 +195,7 @@ func Start(c Config) (*Engine, error) {
 	return e, nil
 }
 
-// spawn starts the guardian and waits until the guardian has started the others.
+// spawn starts the guardian and waits until the guardian has started the other actors.
 func (e *Engine) spawn() error {
 	started := make(chan error, 1)
 	props := e.props(func() actor.Actor { return &guardian{engine: e, started: started} })
@@ -332,7 +332,7 @@ func (e *Engine) timeAt(raw string, instant time.Duration) (ms int64, known bool
 // Number returns a number that this runtime has not used before.
 func (e *Engine) Number() uint64 { return e.numbers.Add(1) }
 
-// saltBits is the number of bits of a grant's number below the counter: random bits, and the last bit.
+// saltBits is the number of bits below the counter in a grant's number (newGrantID): the random bits and the last bit.
 const saltBits = 24
 
 // newGrantID makes the id of a grant. Its number has three parts:
@@ -369,9 +369,9 @@ func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 // Now returns the present instant of the engine's clock.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 
-// Time converts an instant of the engine's clock to a time.Time with a monotonic reading. It starts from the present, because a suspension
-// changes the difference between the engine's clock and Go's monotonic clock. It calls time.Now first, so a pause before it reads the engine's
-// clock makes a deadline earlier, never later.
+// Time converts an instant of the engine's clock to a time.Time with a monotonic reading. It adds the time left until the instant to time.Now. A
+// fixed difference between the engine's clock and Go's monotonic clock would not do, because a suspension changes it. Time calls time.Now first, so a
+// pause before it reads the engine's clock makes a deadline earlier, never later.
 func (e *Engine) Time(instant time.Duration) time.Time {
 	present := time.Now()
 	return present.Add(instant - e.clock.Now())
@@ -422,13 +422,13 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
-// replyWait is the time limit for reading from a connection, and for writing to it, in one pipeline. The gateway gives up a call after its window
-// (rpc.Window) and replaces the worker that has sent it, but that worker hangs until this limit has passed. At most StuckMax hanging workers are
-// replaced at a time. So the limit is StuckMax windows: the first worker returns before a fifth one would have to be replaced.
+// replyWait is the time limit for reading from a connection, and for writing to it, in one pipeline. The gateway gives up a call after the call's
+// window (rpc.Window) and replaces the worker that has sent it, but the old worker hangs until this limit has passed. At most StuckMax hanging
+// workers are replaced at a time. So the limit is StuckMax windows: the first worker returns before a fifth one would have to be replaced.
 //
-// The limit is at least redisnode.Silence (500 ms), so that a brief pause of the server does not close all connections. StuckMax windows of a lease
-// under 375 ms are shorter than that, so all workers may then hang until the limit has passed. If replicas must acknowledge, the limit is longer by
-// AckTimeout. It is never more than redisnode.ReplyWait.
+// The limit is at least redisnode.Silence (500 ms), so that a brief pause of the server does not close all connections. For a lease under 375 ms,
+// StuckMax windows are shorter than 500 ms, so all workers may then hang until the limit has passed. If replicas must acknowledge, the limit is
+// longer by AckTimeout. It is never more than redisnode.ReplyWait.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), redisnode.Silence)
 	if p.AckReplicas > 0 {

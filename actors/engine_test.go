@@ -31,8 +31,8 @@ func TestGrant_IDsAreUsedOnce(t *testing.T) {
 	}
 }
 
-// A silent connection is given up before hanging attempts occupy all the workers that may hang. With a lease shorter than 375 ms it may be given
-// up later, after redisnode.Silence.
+// A silent connection reaches its time limit before every worker that may hang is occupied by a hanging attempt. With a lease shorter than 375 ms,
+// the limit may come later: it is redisnode.Silence.
 func TestEngine_ReplyWait(t *testing.T) {
 	t.Parallel()
 	for lease, want := range map[time.Duration]time.Duration{

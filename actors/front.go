@@ -21,8 +21,8 @@ type front struct {
 
 const frontCount = 16
 
-// cancelByID cancels an acquire of an actor. id is the number that the actor gave the acquire. Readers and writers share an actor, so the kind
-// belongs to the name of the acquire.
+// cancelByID cancels an acquire that an actor of the user has sent. id is the number that the user's actor gave the acquire. kind is also needed,
+// because one actor of the engine serves both the readers and the writers of a name.
 type cancelByID struct {
 	requester lease.Ref
 	id        uint64

@@ -13,7 +13,7 @@ import (
 // Guard notices that a lease was dropped without a release. Only the user's Lease refers to the guard, so the garbage collector finds both
 // unreachable at the same time.
 //
-// Attaching a cleanup and removing it again would cost more than a hand-over inside the process. So a guard keeps its cleanup for life, and
+// Attaching a cleanup and removing it again would cost more than handing a lock on inside the process. So a guard keeps its cleanup for life, and
 // serves one lease after another.
 type Guard struct{ watch *watch }
 

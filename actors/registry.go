@@ -143,7 +143,7 @@ func (r *registry) demanded(key string, demand wait.Demanded) {
 	}
 }
 
-// demandsMissed tells every actor that may have a grant that a demand may have been lost.
+// demandsMissed warns all actors that are not idle: they may have a grant, and a demand for it may have been lost.
 func (r *registry) demandsMissed() {
 	for i := range r.shards {
 		for _, m := range r.shards[i].busy() {

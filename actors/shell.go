@@ -99,7 +99,7 @@ func (a *shell) handle(c actor.Context, message any) {
 	case heldQuery:
 		m.answer <- a.held()
 	case *wait.Request:
-		if m.Routed && a.stage >= wait.Closing { // it was on its way when Close began; a release that was sent straight to this actor is carried out
+		if m.Routed && a.stage >= wait.Closing { // the request was on its way when Close began; a release sent straight to this actor is carried out
 			a.engine.refuse(m)
 			return
 		}

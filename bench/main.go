@@ -75,7 +75,7 @@ func (f *flags) do() error {
 	return results.Err()
 }
 
-// reference is the file of results that the documents quote and that make bench-check compares with.
+// reference is the file of results that the documents quote. `make bench-check` compares new results with it.
 const reference = "results/reference.json"
 
 // isReference reports whether the results are meant to be committed. Results with flaws go into another file.

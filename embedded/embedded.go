@@ -1,11 +1,11 @@
 // Package embedded runs a Redis server inside the process, for development, tests and demonstrations: nothing to install, nothing
 // to configure, nothing stored on disk.
 //
-// It is not for production. All data is in memory and lost on Close. It runs one command at a time and scans all keys to find
-// expired ones, so it gets slower the more keys there are. The server is miniredis with its clock running. Programs that do not
-// import this package do not link it.
+// The server is not for production. All data is in memory and lost on Close. It runs one command at a time and scans all keys to find
+// expired ones, so it gets slower the more keys there are. It is miniredis with its clock running. Programs that do not import this
+// package do not link miniredis.
 //
-// It supports what locks need: scripts, expiry in real time, TIME, publish and subscribe, and both versions of the protocol.
+// The server supports what locks need: scripts, expiry in real time, TIME, publish and subscribe, and both versions of the protocol.
 // Differences from a real Redis:
 //
 //   - no sharded publish and subscribe (SPUBLISH, SSUBSCRIBE)
@@ -54,7 +54,7 @@ func Start() (*Server, error) {
 	return s, nil
 }
 
-// Client returns the server's client, the same for every call. Close closes it.
+// Client returns the server's client, the same for every call. Server.Close closes the client.
 func (s *Server) Client() redis.UniversalClient { return s.client }
 
 // Addr returns the address of the server as host:port, for other clients and processes.
@@ -66,9 +66,9 @@ func (s *Server) Close() error {
 	return s.err
 }
 
-// close closes the listener and the server at the same time, because each may have to wait for the other. The listener closes the connections. A
-// command that publishes to a subscriber that does not read blocks until the listener closes the connection, and holds the mutex that redis.Close
-// needs. A command that waits, such as BLPOP, ends only when redis.Close cancels it, and listener.Close waits for that command.
+// close closes the listener and the server at the same time, because each may have to wait for the other. If a subscriber does not read, a command
+// that publishes to it blocks until the listener closes the subscriber's connection. Meanwhile the command holds the mutex that redis.Close needs. A
+// command that waits, such as BLPOP, ends only when redis.Close cancels it, and listener.Close waits for that command.
 func (s *Server) close() {
 	if err := s.client.Close(); err != nil {
 		s.err = fmt.Errorf("embedded: close the client: %w", err)

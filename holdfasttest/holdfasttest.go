@@ -55,7 +55,7 @@ func New(t testing.TB) *Server {
 		<-time.After(2 * time.Millisecond) // protoactor's timer for dead letters lives a millisecond longer, and a synctest bubble must be empty at its end
 	})
 	end := func() {}
-	t.Cleanup(func() { end() }) // after the shutdown of the test's runtimes: their waiters must not get the locks that are held elsewhere
+	t.Cleanup(func() { end() }) // runs after the test's runtimes are shut down: their waiters must not get the locks that are held elsewhere
 	s.other = sync.OnceValue(func() *holdfast.Runtime {
 		rt, _, closeClient := s.start(holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 		end = func() {
@@ -143,7 +143,7 @@ func (s *Server) HeldElsewhere(name string) (free func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = append(s.held, lease)
-	return func() { _ = lease.Release(context.Background()) } // it may have ended
+	return func() { _ = lease.Release(context.Background()) } // fails if the lease has ended
 }
 
 const elsewhereWait = 10 * time.Second

@@ -20,10 +20,10 @@ type Entry struct {
 	Mode    string        // of a held lock: "exclusive", "read" or "write"; otherwise ""
 	Holders []Holder      // at most 10 000; sorted by ID
 	Queue   []string      // owner fields of a fair lock's waiters, the next one first; at most 10 000
-	TTL     time.Duration // time until Redis frees the lock, unless it is renewed; negative if it never does
+	TTL     time.Duration // time until Redis frees the lock, unless its lease is renewed; negative if the key does not expire
 	// Waiting is the number of waiters that Redis knows of. For a fair lock it is the length of Queue. For other kinds it is the number of
-	// processes that listen for a release, or for the call of their row in a crowd of 64 processes or more. A process keeps listening for a
-	// moment after it has stopped waiting. Waiters of spin locks do not listen.
+	// processes that listen for a release. If 64 or more processes wait, those far back listen on other channels, and are counted, too. A
+	// process keeps listening for a moment after it has stopped waiting. Waiters of spin locks do not listen.
 	Waiting   int
 	Token     int64 // of a fenced lock: at least as large as any token issued so far
 	Permits   int   // of a permit semaphore: all permits, acquired and available
@@ -34,7 +34,7 @@ type Entry struct {
 // Holder is one holder of a lock, or one acquired permit.
 type Holder struct {
 	ID      string        // owner field, or the ID of the permit: the same as Lease.ID
-	Holds   int           // its count in Redis; 1 for a holder of Holdfast, which counts re-entries in its process
+	Holds   int           // number of its holds in Redis; 1 for a holder of Holdfast, because its process counts re-entries
 	TTL     time.Duration // time until its lease expires; negative if it never does
 	Process Process       // zero if the process has not announced itself; always zero for permits, which do not name a process
 }

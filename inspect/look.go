@@ -31,11 +31,11 @@ func newLooker(client redis.UniversalClient) *looker {
 	return &looker{client: client, processes: map[string]Process{}}
 }
 
-// object is one name on its way to an Entry.
+// object is what has been read about one name so far. At the end its Entry is complete.
 type object struct {
 	Entry
-	plain, sharded int64 // connections that subscribe to its channels in either way
-	foreign        error // the key holds something else, or the user may not read it
+	plain, sharded int64 // connections that subscribe to its channels, by SUBSCRIBE and by SSUBSCRIBE
+	foreign        error // says that the key holds no lock, or that the user may not read it; otherwise nil
 
 	holdsType *redis.StatusCmd
 	sample    *redis.StringSliceCmd // the name of any field, if the key is a hash
@@ -44,10 +44,10 @@ type object struct {
 	ttl       *redis.DurationCmd
 	queue     *redis.StringSliceCmd
 	token     *redis.StringCmd
-	permits   *redis.ZSliceCmd // the first page
+	permits   *redis.ZSliceCmd // the first page of acquired permits, if the value is a number
 }
 
-// look looks at names. None of them may occur twice.
+// look reads what Redis knows about the names. No name may occur twice.
 func (l *looker) look(ctx context.Context, names []string) ([]*object, error) {
 	objects := make([]*object, len(names))
 	for i, name := range names {
@@ -138,8 +138,8 @@ func (l *looker) readPermits(ctx context.Context, objects []*object) error {
 	})
 }
 
-// isField reports whether a field may be that of a lock. Without a field, which means that the hash has just disappeared, it
-// returns true.
+// isField reports whether the sampled field of a hash may be that of a lock. If the sample is empty, the hash has just disappeared.
+// isField then returns true, so that the key counts as free and not as foreign.
 func isField(sample []string) bool {
 	if len(sample) == 0 || sample[0] == "mode" {
 		return true
@@ -203,7 +203,7 @@ func (l *looker) decodeFields(ctx context.Context, o *object) error {
 		fields = append(fields, more...)
 	}
 	if len(fields) == 0 || o.ttl.Val() == -2 {
-		return nil // it has just disappeared
+		return nil // the hash has just disappeared
 	}
 	if !o.decodeHolders(fields, cursor != 0) {
 		o.Holders, o.Mode, o.foreign = nil, "", foreign("a hash that is no lock")

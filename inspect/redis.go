@@ -36,7 +36,7 @@ func (l *looker) send(ctx context.Context, fill func(p redis.Pipeliner), tolerat
 	})
 	failed := func(cmd redis.Cmder) bool { return cmd.Err() != nil }
 	if !slices.ContainsFunc(cmds, failed) {
-		return err // go-redis sets no command's error if the server refuses the connection, for example because of the password
+		return err // if the server refuses the connection, go-redis returns an error, but sets no command's error
 	}
 next:
 	for _, cmd := range cmds {
@@ -61,12 +61,12 @@ func tolerable(err error) error {
 	return err
 }
 
-// isKeyDenied reports whether the user may not read this key, but may run the command.
+// isKeyDenied reports whether an error means that the user may run the command, but may not read the key.
 func isKeyDenied(err error) bool {
 	return scripts.IsDenied(err) && strings.Contains(err.Error(), " key")
 }
 
-// isSilence reports whether no server has answered.
+// isSilence reports whether an error means that no server has answered.
 func isSilence(err error) bool {
 	var reply redis.Error
 	return !errors.As(err, &reply)

@@ -68,8 +68,9 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	return nil
 }
 
-// countRows adds to sum, for each channel, the processes of a crowd whose row has yet to be called (scripts/lib/crowd.lua). subscribers has the
-// number of subscribers of each channel at this server. If a channel has fewer than CrowdLeast, no process has to wait for a call.
+// countRows adds to sum, for each channel, the processes that subscribe to the channel of their row instead, because too many processes wait for
+// the lock (scripts/lib/crowd.lua). subscribers has the number of subscribers of each channel at this server. If a channel has fewer than
+// CrowdLeast, no process subscribes to the channel of a row.
 func countRows(ctx context.Context, master redis.UniversalClient, subscribers, sum map[string]int64) error {
 	for channel, n := range subscribers {
 		if n < scripts.CrowdLeast || !scripts.HasRows(channel) {

@@ -18,7 +18,7 @@ import (
 const skewed = 10 * time.Second
 
 // One side holds a lock with a lease that nobody renews. The other side gets the lock when the lease has ended, and not earlier. On our
-// side the lease ends a little before it ends in Redis, at its local deadline, and the runtime then releases the lock. A late release by the old
+// side the lease ends at its local deadline, a little before it ends in Redis, and the runtime then releases the lock. A late release by the old
 // holder does not affect the new one.
 func TestInterop_LeaseEndsForBothSides(t *testing.T) {
 	everywhereAtOnce(t, leased, func(t *testing.T, m *meeting) {

@@ -50,7 +50,8 @@ func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 		defer cancel()
 		ours, theirs := m.lingering(t, linger).party(m.kind, m.name), m.theirs(t, 0).party(m.kind, m.name)
-		lingers := func() bool { // false at first: a lock that is held when its process subscribes to demands counts as wanted
+		// false at first: when our side subscribes to the demands of others, it may have missed some, so the locks that it then has do not linger
+		lingers := func() bool {
 			return ours.take(ctx, 0) == nil && ours.give(ctx) == nil && m.look.Exists(ctx, m.name).Val() == 1
 		}
 		require.Eventually(t, lingers, locktest.Patience, time.Millisecond)
@@ -115,8 +116,8 @@ func (m *meeting) held(t *testing.T, s side, lease time.Duration) party {
 	return p
 }
 
-// complete reports whether a holder of a red lock holds all members. Two of the three make it a holder: on a busy machine, the last one may answer
-// too late to be kept.
+// complete reports whether a holder of a red lock holds all members. Two of the three are enough to hold the lock: on a busy machine, the third may
+// answer too late, and is then not kept.
 func complete(ctx context.Context, t *testing.T, p party) bool {
 	t.Helper()
 	if ours, ok := p.(*goParty); ok {

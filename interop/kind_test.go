@@ -10,7 +10,7 @@ import (
 // kind is one kind of lock or counter on both sides.
 type kind struct {
 	name   string
-	theirs string // the driver's word for a kind of lock; "" for the others, whose verbs begin with the word in counter
+	theirs string // the driver's word for a kind of lock; "" for a counter, whose verbs begin with the word in the field counter
 	ours   func(rt *holdfast.Runtime, name string) lock
 
 	// rival is the kind that the waiter uses, if it is not the holder's.

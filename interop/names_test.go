@@ -13,7 +13,7 @@ import (
 )
 
 // With the same name mapper on both sides, a name is the same lock for both, for every kind. That includes the keys and channels that are
-// derived from the name, which differ if the prefix has a hash tag.
+// derived from the name; their form depends on whether the prefix has a hash tag.
 func TestInterop_NameMappers(t *testing.T) {
 	d := redisson(t)
 	for _, prefix := range []string{"shop:", "{shop}:"} {

@@ -20,14 +20,14 @@
 //
 //   - Send with Request or RequestWithCustomSender: the answer goes to the sender of the envelope. Root.Request has no sender.
 //   - The sender must belong to the runtime's ActorSystem (Options.System, Runtime.System), because the messages are plain Go
-//     structs with errors and a function in them and cannot be serialized. A remote actor needs a local one that makes its
+//     structs that contain errors and a function, and cannot be serialized. A remote actor needs a local one that makes its
 //     requests.
 //   - A request names its lock by Kind and Lock, the name as Lock.Name returns it. It may go to the PID of any lock of the runtime,
 //     as long as the runtime exists.
 //   - A request has an ID chosen by the requester, which the answer echoes. The ID must be unique among the requester's pending
 //     requests for one lock. A second Acquire with the ID of a waiting one is refused with ErrInvalid; the first keeps waiting.
 //   - A future (RequestFuture) may send Release, Renew and Inspect. An Acquire from a future is refused with ErrInvalid: the
-//     requester of an Acquire is watched, and a watch completes a protoactor future.
+//     requester of an Acquire is watched, and watching a protoactor future completes it.
 //
 // A message of any other type, a message without a reachable sender, and a Cancel with an invalid kind or name are dropped and
 // reported as RequestDropped events. Any other mistake in a request is reported in the Err of its answer.
@@ -49,7 +49,7 @@
 //	ErrNotAcquired      the lock is taken (Try), the Wait elapsed, or a Cancel arrived; errors.As to *BusyError gives the holder
 //	ErrTooManyWaiters   Options.MaxWaiters acquires are already waiting
 //	ErrForeignKey       the key in Redis holds something else
-//	ErrNotReplicated    fewer than Options.AckReplicas replicas have acknowledged it; it is undone
+//	ErrNotReplicated    fewer than Options.AckReplicas replicas have acknowledged the grant, which is undone
 //	ErrUpgrade          the owner of a read lock asked for the write lock
 //	ErrInvalid          a mistake: kind, name, owner, durations, an ID in use
 //	ErrClosed           the runtime is closing or shutting down
@@ -112,10 +112,10 @@
 //
 // # The end of the runtime
 //
-// Runtime.Shutdown refuses every pending and every new Acquire with ErrClosed, except those with which an owner re-enters what it
-// holds. Leases are renewed and released as before. When the last one has ended, the runtime closes.
+// Runtime.Shutdown refuses every pending and every new Acquire with ErrClosed, except one with which an owner re-enters a lock that
+// it holds. Leases are renewed and released as before. When the last one has ended, the runtime closes.
 //
-// Runtime.Close refuses every pending Acquire, ends every lease with Lost, both with ErrClosed, and releases the locks. When it
+// Runtime.Close refuses every pending Acquire with ErrClosed, ends every lease with a Lost whose Err is ErrClosed, and releases the locks. When it
 // returns, all actors have been notified. Requests that arrive during Close are refused with ErrClosed. Requests that arrive later
 // have no receiver: protoactor answers the sender with an *actor.DeadLetterResponse, which names no request.
 //

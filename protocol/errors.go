@@ -9,7 +9,7 @@ import (
 
 // Sentinel errors. Errors of the runtime wrap one of them or the error of Redis that caused them.
 var (
-	// ErrNotAcquired is returned when a try finds the lock taken, or when the wait or the context of an acquire ends first. If the lock is
+	// ErrNotAcquired is returned when a try finds the lock taken, or when the wait or the context of an acquire ends before the grant. If the lock is
 	// taken, errors.As finds a *BusyError. If Redis has not answered, or the context had ended before the call, the error wraps the cause.
 	ErrNotAcquired = errors.New("not acquired")
 	// ErrNotHeld is returned for a lease that was already released.

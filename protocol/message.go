@@ -2,21 +2,22 @@ package protocol
 
 import "time"
 
-// Acquire requests the lock. It is answered once, by Granted or Refused. The requester is watched until its leases have ended.
+// Acquire requests the lock. It is answered once, by Granted or Refused. If the requester terminates, its waits end and its
+// leases are released.
 type Acquire struct {
 	ID   uint64 // chosen by the requester, echoed by the answer
 	Kind Kind
 	Lock string // its name
 	// Owner is the owner that acquires. It re-enters a lock that it holds already. The zero Owner gives this acquire an owner of its own.
 	Owner Owner
-	// Lease is the length of a fixed lease, 50 ms to 24 h, which ends with Lost unless a Renew prolongs it. If it is 0, the watchdog renews
-	// the lease.
+	// Lease is the length of a fixed lease, 50 ms to 24 h. A fixed lease ends with Lost, unless a Renew prolongs it or a Release arrives
+	// first. If Lease is 0, the watchdog renews the lease.
 	Lease time.Duration
 	// Wait limits the time of waiting. If it is 0, the acquire waits until a Cancel.
 	Wait time.Duration
 	// Backoff sets the pauses of a spin lock's waiter. By default they begin at 1 ms and double up to 128 ms.
 	Backoff Backoff
-	// Try makes one attempt: Refused at once if the lock is taken or others wait for it.
+	// Try makes one attempt. If the lock is taken or others wait for it, the acquire is Refused at once.
 	Try bool
 }
 
@@ -83,8 +84,8 @@ type Released struct {
 	Err    error
 }
 
-// Renew makes an actor's fixed lease end at now + Lease, 50 ms to 24 h, even if that is sooner than before. It is answered by
-// Renewed.
+// Renew makes an actor's fixed lease end at now + Lease, even if that is sooner than before. Lease is 50 ms to 24 h. Renew is
+// answered by Renewed.
 type Renew struct {
 	ID     uint64
 	Kind   Kind

@@ -9,8 +9,9 @@ import (
 )
 
 // forMany adds a variant of the script that does the same for many locks in one call, because a call costs the server more than
-// the script's work. keys is the number of keys of one lock. The includes come first, once for all locks. The rest becomes the
-// body of a function, which reads its KEYS and ARGV at an offset. Copying them for each lock would cost the server a fifth more.
+// the script's work. keys is the number of keys of one lock. In the variant, the includes come first, once for all locks. The
+// rest of the script becomes the body of a function, which reads its KEYS and ARGV at an offset. Copying KEYS and ARGV for each
+// lock would cost the server a fifth more.
 func (s *Script) forMany(keys int) *Script {
 	var includes, body strings.Builder
 	for line := range strings.Lines(s.written) {
@@ -38,7 +39,7 @@ return for_each(%d, function(KEYS_before, ARGV_before)
 // positions matches the places where a script reads a key or an argument.
 var positions = regexp.MustCompile(`\b(KEYS|ARGV)\[(\d+)\]`)
 
-// Bundle returns one call of the script's Many that replaces several calls of the script. The calls are left unchanged.
+// Bundle returns a call of Script.Many that replaces several calls of the same script. These calls are left unchanged.
 func Bundle(calls []*Call) Call {
 	first := calls[0]
 	keys := len(first.Keys())

@@ -24,7 +24,7 @@ var (
 // Counting is the part of a kind that counts something instead of being held. Such a kind has no owners, so nothing is renewed and nothing
 // expires. The actors use the operations without knowing their names.
 type Counting struct {
-	Give  *CountOp                                              // gives back what a Take has taken for a caller that has left; nil without a Take
+	Give  *CountOp                                              // gives back what a Take has taken for a caller that has left; nil if there is no Take
 	Check func(s *Site, raw string, newID func() string) []Call // runs every script at least once, for Runtime.Check; leaves nothing behind
 }
 
@@ -130,7 +130,7 @@ type countTry struct {
 	terms CountTerms
 }
 
-// checkCounting builds the calls of a check, and a last call that deletes the results that Redis keeps of the others.
+// checkCounting builds the calls of a check. The last call deletes the results that Redis keeps for retries of the others.
 func checkCounting(s *Site, raw string, newID func() string, tries []countTry) (calls []Call) {
 	last := CountTerms{Request: newID()}
 	for _, try := range tries {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// crowd is a lock whose channel may have so many subscribers that Redis assigns places.
+// crowd is a lock whose channel may have enough subscribers for a crowd (lib/crowd.lua).
 type crowd struct {
 	bed
 	kind    *scripts.Kind
@@ -104,8 +104,8 @@ func TestCrowd_Places(t *testing.T) {
 	})
 }
 
-// A row far back waits for a call, which comes when only sixteen processes are ahead of it. A process that is refused when its row is the next to be
-// called does not wait for the call.
+// The processes of a row far back wait until the row is called (lib/crowd.lua), which happens when only sixteen processes are ahead of it. A process
+// that is refused when its row is the next to be called does not wait for the call.
 func TestCrowd_CallsRows(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
@@ -126,8 +126,8 @@ func TestCrowd_CallsRows(t *testing.T) {
 	})
 }
 
-// A process that gets the lock early marks the first sixteen tickets ahead of it. The fourth mark removes a ticket, unless its process tries
-// before. So a single lucky process, however far back, removes nobody.
+// When a process gets the lock before its turn, the first sixteen tickets ahead of it get a mark each. A ticket is removed by its fourth
+// mark, unless its process has tried to acquire the lock meanwhile. So a single lucky process, however far back, removes nobody.
 func TestCrowd_RemovesTheDead(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
@@ -193,7 +193,7 @@ func TestCrowd_Ends(t *testing.T) {
 	})
 }
 
-// A foreign value instead of the set changes the order and nothing else.
+// A foreign value instead of the set of tickets affects only the order in which processes get the lock.
 func TestCrowd_Foreign(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		require.NoError(c, c.Set(c.Context(), c.key, "text", 0).Err())
@@ -211,7 +211,7 @@ func TestCrowd_Foreign(t *testing.T) {
 	})
 }
 
-// A script also ends if the set holds scores that no ticket can have.
+// A script ends even if the set of tickets holds scores that no ticket can have.
 func TestCrowd_ForeignScores(t *testing.T) {
 	for _, score := range []float64{math.Inf(1), math.Inf(-1), 1e300, -1e300} {
 		t.Run(fmt.Sprint(score), func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestCrowd_ForeignScores(t *testing.T) {
 	}
 }
 
-// If many dead processes are removed at once, the last row comes to the front. It is called like any other.
+// When many dead processes are removed at once, the last row may come to the front. It is then called like any other row.
 func TestCrowd_CallsTheLastRow(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)

@@ -1,6 +1,6 @@
--- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again
--- and counts once, or keeps its place in the queue. If that place was lost, the reply says so, and the grant does not join again. If it
--- joined and this reply was lost, the next retry would find a place, and the waiter would not learn of the loss.
+-- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again and
+-- counts once, or keeps its place in the queue. If its place was lost, the reply says so, and the grant does not join again. If it
+-- joined and this reply did not arrive, the next retry would find the new place, and the waiter would not learn of the loss.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}
@@ -15,9 +15,9 @@
 -- ARGV[7] stay        ms from now for which this runtime is known to live; noted when a grant joins the queue, and when the last
 --                     note is more than stay/32 old
 --
--- Returns grant (granted) | {ttl, holder or '', queued, next} (busy): queued is 0 if the grant is not in the queue, 1 if it has kept
--- its place, else the server time in microseconds at which this call has put it into the queue; next is the head of the queue if that
--- is this grant, or if it is another grant of this runtime while the lock is free; else '' | error LATE ms | error FOREIGN text
+-- Returns grant (granted) | {ttl, holder or '', queued, next} (busy) | error LATE ms | error FOREIGN text. queued is 0 if the grant
+-- is not in the queue, 1 if it has kept its place, else the server time in microseconds at which this call has put it into the queue.
+-- next is the head of the queue if that is this grant, or if the lock is free and it is another grant of this runtime; else ''.
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])

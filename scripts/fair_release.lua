@@ -1,9 +1,9 @@
--- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it
--- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
--- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
--- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
--- unlocking works at maxmemory. Redis deletes a hash with its last field. With keep, the lock stays taken for a while, under the owner
--- field in the argument nobody: see lock_keep.
+-- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it the
+-- lock; otherwise wake the next waiter and the waiters of other kinds of lock. If this grant is waiting instead, remove it from the
+-- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head. A
+-- retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
+-- unlocking works at maxmemory. Redis deletes a hash when its last field is deleted. With keep, the lock stays taken for a while,
+-- under the owner field in the argument nobody: see lock_keep.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -40,7 +40,7 @@ if kept then
 end
 local q, now = queue_of(queue, timeouts, waiting), server_now()
 local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant)
-if q and next_lock ~= lock then close_gaps(q, wait) end -- otherwise the next call is about the same queue
+if q and next_lock ~= lock then close_gaps(q, wait) end -- otherwise the next call does it, for the same queue
 local head = q and (held or left) and drop_stale(q, now)
 if head and head == heir and not kept and (held or redis.call('exists', lock) == 0) then
   take(lock, q, heir, heir_lease, wait)

@@ -269,7 +269,8 @@ func TestFairForceReleaseAndInspect(t *testing.T) {
 	})
 }
 
-// When a waiter leaves, the scores of all waiters behind it become earlier by one wait, even if the queue is too long for one command.
+// When a waiter leaves, the score of every waiter behind it falls by the time for which a place is kept, even if the queue is too
+// long for one command.
 func TestFairRelease_MovesALongQueueUp(t *testing.T) {
 	on(t, func(b bed) {
 		const waiters = 1201

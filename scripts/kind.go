@@ -63,11 +63,11 @@ type Kind struct {
 	// Channel.
 	Counting *Counting
 
-	NotSet string // error text while the kind's number has not been set, or "" if the kind has none
+	NotSet string // error text while the kind's number has not been set, or "" if the kind has no number to set
 
 	Channel func(raw, grant string) string // the channel on which a contender for this grant is notified of releases, or nil if there is none
-	// Others is set only for Queued kinds. It is the channel for releases of other kinds of lock, to which the first waiter in Redis' queue also
-	// subscribes. Without a queue, Channel has these messages, too.
+	// Others is set only for Queued kinds. It is the channel on which the releases of other kinds of lock are published. The first waiter in
+	// Redis' queue also subscribes to it. Without a queue, waiters get these messages on Channel, too.
 	Others func(raw string) string
 
 	Keeps func(raw string) string // the key that outlives the lock, or nil if there is none
@@ -135,7 +135,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 // Site has the parameters that are the same in all calls of one runtime.
 type Site struct {
 	Runtime  string        // its UUID
-	Publish  any           // PUBLISH or SPUBLISH, or an encoding.BinaryMarshaler that decides when it is sent
+	Publish  any           // PUBLISH or SPUBLISH, or an encoding.BinaryMarshaler that decides between them when it is sent
 	Lease    time.Duration // the lease that the watchdog renews
 	FairWait time.Duration // how long Redis keeps a waiter's place in a fair lock's queue
 	Tokens   int           // number of fencing tokens that a turn may need
@@ -177,12 +177,12 @@ func init() {
 	}
 }
 
-// Everything returns every kind that can be checked. The rights for permits are checked with their semaphore.
+// Everything returns every kind that can be checked. Permit is missing, because the check of PermitSemaphore includes it.
 func Everything() []*Kind {
 	return []*Kind{Lock, FairLock, FencedLock, SpinLock, ReadLock, WriteLock, PermitSemaphore, Semaphore, CountDownLatch}
 }
 
-// KindOf finds a kind by its name in messages.
+// KindOf returns the kind that has this name in messages to actors.
 func KindOf(name protocol.Kind) (*Kind, bool) {
 	k, ok := kinds[name]
 	return k, ok

@@ -24,7 +24,7 @@ local result = redis.call('get', attempt)
 if not result then
   local count, foreign = count_of(latch)
   if foreign then return foreign end
-  redis.call('del', attempt) -- first, for maxmemory: Redis refuses a write that needs memory only if it is the script's first write
+  redis.call('del', attempt) -- first, for maxmemory: a script that has written may also make writes that need memory
   count = count or 0
   result = string.format('%.0f', math.max(0, count - tonumber(times)))
   if result ~= '0' then

@@ -53,8 +53,8 @@ func TestLeader_IsWhoeverHoldsTheLock(t *testing.T) {
 	})
 }
 
-// An announcement that arrives after a newer leader has the lock changes nothing and notifies nobody. The tokens do not matter: after a failover
-// that has lost a term, the next term's may be the same.
+// An announcement that arrives when a newer leader has the lock changes nothing and notifies nobody. The script does not compare tokens: after a
+// failover that has lost a term, the next term may have the same token.
 func TestLeader_StaleOneDoesNotOverwrite(t *testing.T) {
 	on(t, func(b bed) {
 		subscription := b.Subscribe(b.Context(), scripts.LeaderKey(b.name))

@@ -97,8 +97,7 @@ func passLock(s *Site, raw string, t Terms) Call {
 	return c
 }
 
-// keep returns the value of the script's argument of that name, for a release. It is rounded up, so that the lock does not become free
-// too early.
+// keep returns the argument keep of a release. It is rounded up, so that the lock does not become free too early.
 func (t *Terms) keep() int64 { return (max(t.Keep, 0) + time.Millisecond - 1).Milliseconds() }
 
 // Nobody returns the owner field of a lock that stays taken after its grant was released. No grant has this field, because the numbers of
@@ -108,7 +107,7 @@ func Nobody(grant string) string {
 	return runtime + ":-" + number
 }
 
-// idlers returns the value of the script's argument of that name, for a pass, or -1 if the turn continues.
+// idlers returns the argument idlers of a pass, which is -1 if the turn continues.
 func (t *Terms) idlers() int {
 	if !t.TurnEnds {
 		return -1

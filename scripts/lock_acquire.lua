@@ -4,8 +4,8 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' for a busy reply of two parts; for five parts, the lock's channel, after a + if the runtime has a ticket
---                     (lib/crowd.lua), or a - if it has just had the lock
+-- ARGV[4] report      '' for a busy reply of two parts; for one of five parts, the lock's channel, with + in front if the runtime has a ticket
+--                     (lib/crowd.lua), or with - in front if the runtime has just had the lock
 --
 -- Returns grant (granted) | {ttl in ms, -1 without one, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket far back or 0} (busy) | error LATE ms | error FOREIGN text

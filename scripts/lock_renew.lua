@@ -18,7 +18,7 @@ for i, lock in ipairs(KEYS) do
   if held == 1 then
     redis.call('pexpire', lock, lease)
   elseif held == 0 or string.find(held.err, 'WRONGTYPE', 1, true) then
-    gone[#gone + 1] = i -- a key of another type must not fail the others
+    gone[#gone + 1] = i -- a key of another type must not keep the others from being renewed
   else
     return held
   end

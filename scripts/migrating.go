@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Other libraries write a lock as a string. While a fleet migrates from one of them, an acquire treats such a key as a lock that
-// another owner holds. Only the scripts for this need the right to TYPE, so they are variants of the usual ones, which refuse such a key.
+// Other libraries write a lock as a string. While a fleet migrates from one of them, an acquire treats such a key as a lock that another
+// owner holds. The scripts that do this need the right to TYPE, so they are variants. The usual scripts do without this right, and refuse
+// such a key.
 
 // ofString is the holder in the reply of an acquire that found a string.
 const ofString = "string"

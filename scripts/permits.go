@@ -34,7 +34,7 @@ var PermitSemaphore = &Kind{
 	Counting: &Counting{Check: checkPermits},
 }
 
-// The operations on such a semaphore.
+// The operations on a semaphore whose permits are leases.
 var (
 	PermitsTrySet    = trySet("set the permits of", SemaphoreChannel, func(n int64) any { return n })
 	PermitsSet       = changePermits("set the permits of", permitsSet)

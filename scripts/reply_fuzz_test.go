@@ -108,7 +108,7 @@ func checkText(t *testing.T, name string, err error) {
 	}
 }
 
-// vast matches a reply that announces a huge length. It is left out, because go-redis would allocate that much memory.
+// vast matches a reply that announces a huge length. The test leaves out such replies, because go-redis would allocate that much memory.
 var vast = regexp.MustCompile(`[*%~>|$=!]\d{5}`)
 
 // replyOf returns what go-redis returns for a script call if the server replies with these bytes.

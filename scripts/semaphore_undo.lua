@@ -17,7 +17,7 @@ local count, foreign = count_of(semaphore)
 if foreign then return foreign end
 local result = redis.call('get', attempt)
 local taken = result and string.match(result, '%-?%d+$') or '0'
-redis.call('del', attempt) -- first, for maxmemory: Redis refuses a write that needs memory only if it is the script's first write
+redis.call('del', attempt) -- first, for maxmemory: a script that has written may also make writes that need memory
 redis.call('set', attempt, 'undone', 'px', keep)
 if taken == '0' or not count then return {request, 0} end
 local permits = redis.call('incrby', semaphore, taken)

@@ -1,5 +1,5 @@
--- write_renew: restart the leases of many writers, each only if its grant still holds. It never creates anything. Where the same
--- owner also reads, TTLs are only raised: the reader may hold for longer.
+-- write_renew: restart the leases of many writers, each only if its grant still holds the lock. It never creates anything.
+-- If the same owner also reads, the TTL is only raised, because the reader's lease may be longer.
 --
 -- KEYS[n] lock      hash  {name}, with mode, one or more
 -- ARGV[1] lease     ms
@@ -7,7 +7,7 @@
 -- ARGV[3] first     owner field of the first lock
 -- ARGV[n] grant     owner fields of the others, in the order of KEYS
 --
--- Returns {first, position, ...}: the positions (from 1) of the grants that no longer hold | error LATE ms
+-- Returns {first, position, ...}: the positions (from 1) of the grants that no longer hold the lock | error LATE ms
 local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/in_time.lua
 
@@ -19,7 +19,7 @@ for i, lock in ipairs(KEYS) do
   if held == 1 then
     if redis.call('hlen', lock) == 2 or redis.call('pttl', lock) < tonumber(lease) then redis.call('pexpire', lock, lease) end
   elseif held == 0 or string.find(held.err, 'WRONGTYPE', 1, true) then
-    gone[#gone + 1] = i -- a key of another type must not fail the others
+    gone[#gone + 1] = i -- a key of another type must not keep the others from being renewed
   else
     return held
   end

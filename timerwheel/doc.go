@@ -7,19 +7,19 @@
 // [Options.Width] wide. A timer is stored in the slot of its deadline, so arming and cancelling
 // are O(1), regardless of the number of timers. There are three differences from Netty's wheel:
 //
-//   - A slot is delivered as a whole. One call of due receives all timers of a slot, which
-//     suits a consumer that renews leases in batches.
+//   - A slot is delivered as a whole. One call of due, the function given to [New], receives all
+//     timers of a slot, which suits a consumer that renews leases in batches.
 //   - There is no tick. The wheel wakes up once for each slot in which a timer was armed, even
 //     if all timers of the slot have been cancelled. Without such slots it never wakes up.
 //   - Expiry rounds down. Netty's timers are never early. Here they are up to one Width early,
-//     and late only by what the driver and the scheduler add. That suits work that must be done
-//     before an instant, such as a renewal.
+//     and late only by what the driver, which wakes the wheel, and the scheduler add. That suits
+//     work that must be done before an instant, such as a renewal.
 //
 // # Time
 //
-// Instants are durations on a monotonic clock, [Wheel.Now]; a step of the wall clock has no
-// effect. Slots begin at multiples of Width. The driver counts in milliseconds. It rounds up its
-// sleep, and the beginning of a slot unless Width is in whole milliseconds, each by less than
+// Instants are durations on a monotonic clock, [Wheel.Now]; a step of the wall clock has no effect.
+// Slots begin at multiples of Width. The driver counts in milliseconds. It rounds up its sleep and,
+// unless Width is in whole milliseconds, the beginning of a slot. Each adds less than
 // 1 ms:
 //
 //	deadline - Width  <  delivered  <  deadline + 2 ms + scheduling
@@ -27,10 +27,10 @@
 // A timer whose slot has already begun is due at once: due is called at the driver's next
 // wake-up, never by the goroutine that armed the timer.
 //
-// A turn of the wheel is Slots * Width. A timer with a deadline more than a turn away waits in
-// the last slot within reach, and is placed again when that slot comes, once per turn. It stays
-// exact, but costs a visit. Choose Slots so that usual delays fit into one turn (50 ms * 1024
-// slots = 51 s).
+// A turn of the wheel is Slots * Width. A timer with a deadline more than a turn away waits in the
+// last slot within reach, and is placed again when that slot comes, once per turn. This costs a
+// little time per turn, but the timer stays exact. Choose Slots so that usual delays fit into one
+// turn (50 ms * 1024 slots = 51 s).
 //
 // # Cost
 //

@@ -120,8 +120,8 @@ func (m *model) forget(x *timer) (armed, bool) {
 	return a, true
 }
 
-// settle compares the wheel with the list. It checks that every timer that was handed over was armed (so not cancelled, and not handed over
-// before) and on time, and that no timer that is still armed is overdue.
+// settle compares the wheel with the list. Every timer that was handed over must have been armed (so neither cancelled nor handed over
+// before), and must be on time. No timer that is still armed may be overdue.
 func (m *model) settle() {
 	synctest.Wait()
 	last := time.Duration(0)

@@ -118,7 +118,7 @@ func TestWheel_SharedTimersStayWhole(t *testing.T) {
 }
 
 // TestStop_NeverHangsAnAdder starts and stops wheels while goroutines arm timers
-// that are first in the queue, which is when arming waits for the driver.
+// that are first in the driver's queue: only then does arming wait for the driver.
 func TestStop_NeverHangsAnAdder(t *testing.T) {
 	const cycles, adders = 2000, 2
 	finished := make(chan struct{})

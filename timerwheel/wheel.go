@@ -53,8 +53,8 @@ type Wheel[T any] struct {
 	moved []int64 // slots that need a wake-up, because drain placed timers in them
 }
 
-// Limits for the emptied slices that the wheel keeps. In the steady state one slot begins for each slot that is
-// delivered, so a few slices are enough. The limits bound the memory that an idle wheel keeps: 8 * 512 KiB.
+// Limits for the emptied slices that the wheel keeps. In the steady state, each delivery empties one slot, and one other slot
+// gets its first timer, so a few slices are enough. The limits bound the memory that an idle wheel keeps: 8 * 512 KiB.
 const (
 	maxSpares   = 8
 	maxSpareCap = 1 << 16
@@ -216,9 +216,9 @@ func (w *Wheel[T]) wake(tick int64, now time.Duration) {
 	}
 }
 
-// All methods below need w.mu.
+// All methods below, except tickOf, are called with w.mu locked.
 
-// tickOf returns the number of the slot that an instant lies in. (Needs no lock.)
+// tickOf returns the number of the slot that an instant lies in.
 func (w *Wheel[T]) tickOf(at time.Duration) int64 {
 	return int64(max(at, 0) / w.width)
 }

@@ -29,7 +29,7 @@ type handed struct {
 	batch int // number of the call of due
 }
 
-// bench is a wheel in a bubble, with everything that it handed over.
+// bench is a wheel in a synctest bubble, with everything that the wheel has handed over.
 type bench struct {
 	*wheel
 	clockReads atomic.Int64 // the driver reads the clock whenever it wakes
@@ -287,7 +287,8 @@ func TestWheel_WakesOncePerSlotNotPerTimer(t *testing.T) {
 
 func TestWheel_ClockThatGoesBackDoesNotMakeItSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Only Poll, of the driver's queue, reads the true time. To the others, which are 50 ms behind, the slot is still ahead.
+		// Only Poll, of the driver's queue, reads the true time. All other readings are 50 ms behind, so
+		// to the other functions the slot is still ahead.
 		var reads atomic.Int64
 		start := time.Now()
 		now := func() time.Duration {

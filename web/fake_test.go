@@ -19,8 +19,8 @@ type fake struct {
 	err     error
 	takes   time.Duration // how long each list takes
 	silent  bool          // pings get no answer in time
-	looks   int           // lists of contended locks: one in each round
-	sweeps  int           // lists of all locks
+	looks   int           // how often contended locks were listed: at most once in each look
+	sweeps  int           // how often all locks were listed
 
 	unlisted string // name that no list contains
 }

@@ -103,7 +103,7 @@ func (l *lock) followHolders(before *lock, fresh bool) {
 	}
 }
 
-// renew notes when the lease expires. If that is later than the last look showed, by more than steady, renew counts a renewal.
+// renew notes when the lease expires, and counts a renewal if that is later by more than steady than the last look showed.
 func (h *holding) renew(now time.Time, again bool) {
 	if h.TTL < 0 {
 		h.until = time.Time{}
@@ -122,21 +122,21 @@ func (h *holding) renew(now time.Time, again bool) {
 	h.full = max(h.full, usual(h.TTL))
 }
 
-// failed returns the lock after a look at it that has failed. The rest stays as it was.
+// failed returns the lock with the error of a look at it that has failed. The rest stays as it was.
 func (l *lock) failed(now time.Time, err error) *lock {
 	next := *l
 	next.at, next.err = now, err.Error()
 	return &next
 }
 
-// unlisted returns the lock after a list that may have left it out. The rest stays as it was.
+// unlisted returns the lock as one that is not in the list, because the last list may have left it out. The rest stays as it was.
 func (l *lock) unlisted() *lock {
 	next := *l
 	next.listed = false
 	return &next
 }
 
-// calmed returns the lock after its last waiter has gone. The rest stays as it was, because the look did not read it.
+// calmed returns the lock without waiters: the last one has gone. The rest stays as it was, because the look did not read it.
 func (l *lock) calmed(now time.Time) *lock {
 	next := *l
 	next.Waiting, next.waiting.end = 0, now

@@ -103,8 +103,8 @@ func (l *looker) latest() *snapshot {
 	return l.snap
 }
 
-// fresh returns a snapshot that shows what a view needs, or that has the error of the last look. After patience it returns the latest one in any
-// case. The result is nil if ctx has ended.
+// fresh returns a snapshot that shows what a view needs, or that has the error of the last look. If there is none within the time patience,
+// fresh returns the latest snapshot. The result is nil if ctx has ended.
 func (l *looker) fresh(ctx context.Context, v view) *snapshot {
 	defer l.watch(v)()
 	began := time.Now()
@@ -215,7 +215,7 @@ func (l *looker) doubt(began time.Time) {
 	}
 }
 
-// doubted returns a copy of the snapshot that has an error since the given instant.
+// doubted returns a copy of the snapshot in which looks have failed with this error since the given instant.
 func (s *snapshot) doubted(err error, since time.Time) *snapshot {
 	return &snapshot{
 		since: s.since, tried: time.Now(), at: s.at, swept: s.swept, locks: s.locks, sorted: s.sorted, cut: s.cut,

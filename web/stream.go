@@ -14,7 +14,7 @@ const (
 	heartbeat   = 15 * time.Second
 )
 
-// update is what one event says of a part.
+// update is what one event says about a part of the page.
 type update struct {
 	ID    string            `json:"id"`
 	Order []string          `json:"order"`           // keys of all items of the part; null: unchanged

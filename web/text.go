@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// functions are those of the templates.
+// functions are the functions that the templates call.
 var functions = template.FuncMap{
 	"made":   func(s string) template.HTML { return template.HTML(s) }, //nolint:gosec // The templates have rendered this text.
 	"pieces": pieces,

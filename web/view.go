@@ -95,7 +95,7 @@ func viewParameter(v view) string {
 	return "view=" + v.Page
 }
 
-// part is a part of a page that changes. Its items replace the children of the element with this ID.
+// part is one of the parts of a page that change. Its items replace the children of the element with this ID.
 type part struct {
 	ID    string
 	Items []item

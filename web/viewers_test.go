@@ -23,7 +23,7 @@ import (
 
 var viewersFor = flag.Duration("web.viewers", 0, "how long 50 viewers watch 10 000 locks in TestPage_ManyViewers; 0 skips the test")
 
-// What 50 viewers of 10 000 locks cost.
+// This test measures what 50 viewers of 10 000 locks cost.
 func TestPage_ManyViewers(t *testing.T) {
 	if *viewersFor == 0 {
 		t.Skip("it measures for as long as -web.viewers says")

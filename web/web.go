@@ -17,7 +17,8 @@ import (
 
 // Options of Handler. The zero value shows every lock and frees none.
 type Options struct {
-	// AllowFree lets viewers free locks by force, after a confirmation. The page checks no user: everyone who can open it may then free locks.
+	// AllowFree lets viewers free locks by force, after a confirmation. The page does not authenticate its viewers, so everyone who
+	// can open it can then free locks.
 	AllowFree bool
 
 	// Pattern selects the locks that are listed, as in the command KEYS; default "*". It restricts nothing: a viewer who knows the name

@@ -164,7 +164,7 @@ func TestPage_RedisIsAway(t *testing.T) {
 	assert.Equal(t, http.StatusBadGateway, post(p, "/free?name=x", "same-origin", url.Values{"holder": {owner}}).Code)
 }
 
-// A name that cannot be looked at is an error only for its viewers.
+// If a name cannot be looked at, only the viewers of that name get an error.
 func TestPage_BadNames(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

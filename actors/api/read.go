@@ -19,8 +19,8 @@ type Config struct {
 	System  *actor.ActorSystem
 	Events  *outbox.Events
 	Outbox  *outbox.Outbox
-	Runtime string                                                       // its UUID
-	Address func(kind *scripts.Kind, name string) (lease.Address, error) // runs on a front actor: must return even if the user's code ends its goroutine
+	Runtime string                                                       // the runtime's UUID
+	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called by fronts: returns even if the user's NameMapper ends its goroutine
 	Time    func(instant time.Duration) time.Time                        // converts an instant of the clock to wall-clock time
 	Now     func() time.Duration                                         // the present instant
 }
@@ -65,7 +65,7 @@ func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
 	return q, err == nil
 }
 
-// TurnAway answers a message to a front actor that has stopped.
+// TurnAway answers a message to a front actor that has stopped. The answer is ErrClosed.
 func (a API) TurnAway(message any, sender *actor.PID) {
 	q := parse(message)
 	if q.Request == nil || q.Do == wait.Cancel || sender == nil || !a.isLocal(sender) {

@@ -67,7 +67,7 @@ func After(c Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
 // the devices take longer than askEvery, and the monotonic clock runs meanwhile. So the first call of Now after a suspension asks.
 type sleepGauge struct {
 	// fixed at construction
-	suspended func() time.Duration // time suspended since a fixed instant, perhaps too low, or nil if unknown on this system
+	suspended func() time.Duration // returns the time suspended since a fixed instant, perhaps too little; nil if this system cannot tell
 	base      time.Duration
 
 	slept atomic.Int64
@@ -84,7 +84,7 @@ func newSleepGauge(suspended func() time.Duration) *sleepGauge {
 	g := &sleepGauge{suspended: suspended}
 	if suspended != nil {
 		g.base = suspended()
-		for range 4 { // the largest of the readings was disturbed least
+		for range 4 { // a pause during a reading makes it too small, so the largest one is the best
 			g.base = max(g.base, suspended())
 		}
 	}

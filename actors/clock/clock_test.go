@@ -40,13 +40,14 @@ func afterAsking(t *testing.T, c System) {
 	assert.Eventually(t, func() bool { return time.Since(c.start) > since+askEvery }, time.Second, askEvery)
 }
 
-// The machines use 0 for an instant that is not known. In a bubble no time may pass between the start and the first reading.
+// The state machines use 0 for an instant that is not known, so the clock must never be 0. In a bubble it could be: there no time passes between
+// the start and the first reading.
 func TestSystemClock_InstantsArePositive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { assert.Positive(t, NewSystem().Now()) })
 }
 
-// The kernel is asked rarely, because careful callers check Valid again and again.
+// The kernel is asked rarely, because asking costs two system calls, and careful callers check Valid again and again.
 func TestSystemClock_AsksTheKernelRarely(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

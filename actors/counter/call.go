@@ -31,7 +31,7 @@ func (m *countDone) notice() any {
 	return wait.LookAround{}
 }
 
-// countCall is a script call that the step asks for. Every time a request is sent again it gets a new countCall, so a late result of an earlier
+// countCall is a script call that the step asks for. Each time a request is sent again, it gets a new countCall, so a late result of an earlier
 // call is not mistaken for the current call's.
 type countCall struct {
 	op     *scripts.CountOp
@@ -49,7 +49,7 @@ type countCall struct {
 // effect of one.
 type copies struct {
 	request        string        // id, or "" if there is none
-	answered       []string      // ids of earlier requests whose results in Redis these calls delete
+	answered       []string      // ids of earlier requests; these calls delete their results from Redis
 	call           *countCall    // the call in flight
 	sent           time.Duration // when the first call was sent, or 0 if none was
 	duplicateUntil time.Duration // a delayed duplicate of a call without a reply may run until this instant

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// countChecker watches one State from outside, step by step, and reports violations of its invariants. Transcripts and the random model test
-// both use it.
+// countChecker watches one State from outside, step by step, and reports violations of its invariants. Both the transcripts and the random
+// model test use it.
 type countChecker struct {
 	state *State
 
@@ -49,7 +49,8 @@ func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effe
 	return effects, panicked, err
 }
 
-// returns counts the returns of permits that Redis has not confirmed, including one that waits to be sent. It counts by the word of the operation.
+// returns counts the returns of permits that Redis has not confirmed, including one that waits to be sent. The keys are the words of the
+// operations.
 func (c *countChecker) returns() map[string]int {
 	n := map[string]int{}
 	for _, e := range c.state.tasks {

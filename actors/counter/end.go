@@ -88,7 +88,7 @@ func (s *State) onClose(to wait.Stage) {
 	s.attempt, s.tasks, s.giving, s.pending, s.answered, s.want = attempt{}, nil, nil, pending{}, nil, want{}
 }
 
-// unconfirmed reports an operation whose outcome is unknown, and which nobody repeats or undoes any more.
+// unconfirmed returns the event for an operation whose outcome is unknown, and which nobody repeats or undoes any more.
 func (s *State) unconfirmed(op *scripts.CountOp) wait.Effect {
 	return wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: protocol.ErrClosed}}
 }

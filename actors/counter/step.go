@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// State is everything that the actor of a counter knows. As with locks, each process competes only once per name: one call at a time asks
+// State is everything that the actor of a counter knows. As with most locks, each process competes only once per name: one call at a time asks
 // for permits on behalf of the waiters, and one returns permits on behalf of all callers.
 //
-// Permits have no owner, so Redis does not show whether a request was executed. Each request therefore has an id, under which Redis keeps its result
-// for a while, and is repeated under this id if its outcome is unknown.
+// Permits have no owner, so Redis does not show whether a request was executed. Each request therefore has an id, and Redis keeps the request's
+// result under this id for a while. A request whose outcome is unknown is repeated under the same id.
 //
 // If results were left to their TTL, a busy semaphore would have millions of them. So when every copy of a request has been answered, the next call
 // that changes something deletes the request's result, which costs one DEL within the script. A counter that is not used for a while deletes the last
@@ -64,7 +64,7 @@ type State struct {
 // answeredMax is the number of results that may wait to be deleted. Further ones are left to their TTL.
 const answeredMax = 32
 
-// forgetAfter is how long a counter is not used before an extra call deletes the results of its earlier calls.
+// forgetAfter is the time without use after which an extra call deletes the results of a counter's earlier calls.
 const forgetAfter = 250 * time.Millisecond
 
 // New makes the machine of a counter. It has no requests yet.
@@ -72,7 +72,7 @@ func New(policy *wait.Policy, address *lease.Address) *State {
 	return &State{policy: policy, address: address, quietAt: clock.Never, alarmAt: clock.Never}
 }
 
-// These methods do nothing: a counter makes no grants, and actors cannot use counters.
+// These methods do nothing: a counter makes no grants, and users' actors cannot use counters.
 func (s *State) Start(lease.Actor)                         {}
 func (s *State) WaitingOf(lease.Ref, uint64) *wait.Request { return nil }
 func (s *State) Requesters() []lease.Ref                   { return nil }
@@ -166,8 +166,8 @@ func (s *State) onDone(now time.Duration, m *countDone) {
 
 // advance does whatever is due at this instant. Handlers only note messages and results; advance decides about the next call to Redis.
 //
-// Attempts come first, because an attempt that is not wanted any more may leave permits to return and a reservation to end. New tasks are
-// sent in the same step.
+// Attempts come first, because an attempt that is not wanted any more may leave permits to return and a reservation to end. The tasks
+// for that are then sent in the same step.
 func (s *State) advance(now time.Duration) {
 	s.advanceAttempt(now)
 	s.advanceReservation(now)
@@ -196,8 +196,8 @@ func (s *State) advanceWatch(now time.Duration) {
 	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel()})
 }
 
-// advanceAnswered deletes the results that Redis need not keep when the counter has not been used for some time, so that no other call will delete
-// them. A call that fails is not repeated, because the results have a TTL.
+// advanceAnswered deletes the results that Redis need not keep. It does so once the counter has not been used for some time, because then no other
+// call deletes them. A call that fails is not repeated, because the results have a TTL.
 func (s *State) advanceAnswered(now time.Duration) {
 	if len(s.answered) == 0 || !s.quiet() {
 		s.quietAt = clock.Never

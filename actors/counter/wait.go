@@ -190,8 +190,8 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 	s.waitOn(now)
 }
 
-// refuseTries refuses the tries in the queue, because a try does not wait. When these tries came, nobody knew that the waiters ahead of them have
-// to wait.
+// refuseTries refuses the tries in the queue, because a try does not wait. When these tries came, nobody knew that the waiters ahead of them would
+// have to wait.
 func (s *State) refuseTries() {
 	for r := s.queue.Front(); r != nil; {
 		next := r.Next
@@ -239,10 +239,11 @@ func (s *State) waitOn(now time.Duration) {
 }
 
 // onAttemptFailed handles an attempt that failed. If Redis has rejected it, every waiter is refused. If it arrived too late, it is repeated at
-// once, a few times at most. Otherwise tries are refused at once, with the cause, and other waiters when Redis has been silent for too long.
+// once, a few times at most. Otherwise tries are refused at once, with the cause; other waiters are refused when Redis has been silent for too
+// long.
 //
 // If the server says that the time for repeats is over (expired), nobody can learn the outcome any more. Permits that the attempt may have
-// taken are lost to everybody, which is reported.
+// taken are lost to everybody, and an event reports that.
 func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	a := &s.attempt
 	switch _, late := scripts.LateBy(m.err); {
@@ -287,7 +288,7 @@ func (s *State) refuseAll(err error) {
 }
 
 // leave removes a request from the queue and from the attempt. It returns false if the request does not wait. The attempt keeps an empty
-// place, because the reply has one entry for each waiter that it was sent for.
+// place, because the reply has one entry for each waiter for which the attempt was sent.
 func (s *State) leave(r *wait.Request) bool {
 	for i, other := range s.attempt.served {
 		if other == r {

@@ -42,7 +42,7 @@ func (s *State) noteHead(now time.Duration) {
 	}
 }
 
-// deserves reports whether the oldest waiter may make a reservation now, and from which instant it may, or clock.Never if it may not.
+// deserves reports whether the oldest waiter may make a reservation now. at is the instant from which it may, or clock.Never if it may never do so.
 func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	head := s.queue.Front()
 	if head == nil || head.Try || head.Count.Way != scripts.Take || head.Number <= 1 {
@@ -82,15 +82,15 @@ func (s *State) noteReservation(now time.Duration, m *countDone) {
 	}
 }
 
-// noteUnknown assumes that a reservation whose outcome is unknown was made. So a call ends the reservation if the waiter leaves. Otherwise it would
-// expire, of which other processes are not notified.
+// noteUnknown assumes that a reservation whose outcome is unknown was made. So if the waiter leaves, a call ends the reservation. Without that
+// call the reservation would expire, and other processes are not notified of an expiry.
 func (s *State) noteUnknown(now time.Duration, call *countCall) {
 	if w := &s.want; call.terms.Reserve > 0 && w.until == 0 {
 		w.began, w.until, w.op = now, now+w.length, call.op
 	}
 }
 
-// reserveAt returns the instant at which an attempt is due that makes, renews or ends a reservation.
+// reserveAt returns the instant at which the next attempt is needed to make, renew or end a reservation.
 func (s *State) reserveAt(now time.Duration) time.Duration {
 	if s.want.until > 0 {
 		return min(now+wantStep/3, s.want.until)

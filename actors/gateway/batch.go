@@ -213,7 +213,7 @@ func (b *batch) loads() (loads []redis.Cmder) {
 	return loads
 }
 
-// locks returns the number of names that some of the calls are about.
+// locks returns the number of names that the calls with these indices are about.
 func (b *batch) locks(calls []int) (n int) {
 	for _, i := range calls {
 		n += max(b.calls[i].Locks, 1)

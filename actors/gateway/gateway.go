@@ -120,8 +120,8 @@ func (g *gateway) take(call *rpc.Call, run bool) []message {
 	return g.advance()
 }
 
-// heardWithin is how recently Redis must have answered for a caller to send its call. If the last answer is older, a worker sends the call, so that
-// a server that has become silent holds up no caller.
+// A caller may send its call itself only if Redis has answered within heardWithin. If the last answer is older, a worker sends the call, so that a
+// server that has become silent holds up no caller.
 const heardWithin = time.Second
 
 // letCallerRun makes a batch of a call, for the goroutine that submits it, if no other call waits and Redis serves. Such a call never stands in line.

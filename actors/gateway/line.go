@@ -18,7 +18,7 @@ type line struct {
 }
 
 const (
-	sweepCost  = 3 * time.Microsecond // the shortest time between two sweeps, for each waiting call
+	sweepCost  = 3 * time.Microsecond // times the number of waiting calls: the shortest time between two sweeps
 	sweepLeast = time.Second          // a sweep is due after this even if no call expires, because it also drops withdrawn calls
 )
 

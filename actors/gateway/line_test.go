@@ -37,8 +37,8 @@ func TestLine_Order(t *testing.T) {
 	assert.Zero(t, c.Since)
 }
 
-// A call expires when its patience has passed since the call was asked for, and Redis has been silent all that time. It does not expire while
-// Redis serves other calls.
+// A call expires when its patience has passed since the call was asked for, provided that Redis has been silent all that time. While Redis serves
+// other calls, only a hasty call expires.
 func TestLine_Patience(t *testing.T) {
 	t.Parallel()
 	var l line

@@ -83,8 +83,8 @@ func (s *Sender) follow(b *batch, open []int) {
 	}
 }
 
-// exchangeAt sends a few calls to another node, as exchange does. The scripts are sent first, because the node may not have them. go-redis closes
-// the client of a node that was away for a minute. Then these calls keep the redirections that they got, and later calls use a new client.
+// exchangeAt sends a few calls to another node, as exchange does. The scripts are sent first, because the node may not have them. go-redis closes the
+// client of a node that was away for a minute. Then the redirections remain the replies to these calls, and later calls use a new client.
 func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
 	if !n.Clock.Known() {
 		if err := s.askTime(b, n); err != nil {

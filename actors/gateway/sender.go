@@ -211,8 +211,8 @@ var (
 	refusesPing = []string{"LOADING", "BUSY", "MASTERDOWN", "NOAUTH", "NOPERM"}
 )
 
-// missing returns the reason why the mark with this text did not come back. It is nil if the mark did, or if a server that refuses writes has
-// refused the PING.
+// missing returns the reason why the mark with this text did not come back. It returns nil if the mark came back, or if a server that refuses writes
+// has refused the PING.
 func missing(mark redisnode.Command, text any) error {
 	err := mark.Err()
 	if err == nil && mark.Val() != text {

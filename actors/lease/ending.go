@@ -68,8 +68,8 @@ func (e *Ending) Why() string {
 	return e.why
 }
 
-// Context makes a context for the user. It ends with parent, or with the lease, whose Err is then its cause. For Awaited, a caller that
-// keeps only the cancel function still has the context.
+// Context makes a context for the user. It ends with parent or with the lease. If the lease ends first, the cause of the context is the lease's Err.
+// Awaited also returns true while the user keeps only the cancel function.
 func (e *Ending) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx := &Context{}
 	inner, cancel := e.bound(parent, &audience{context: ctx})

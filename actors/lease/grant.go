@@ -41,7 +41,7 @@ const (
 	Max = 24 * time.Hour
 )
 
-// Check checks a time that the user has given against the bounds. what is its name in the error.
+// Check checks a time that the user has given against the bounds. The error calls the time by its name, the argument what.
 func Check(what string, d time.Duration) error {
 	if d < Min || d > Max {
 		return fmt.Errorf("%w: %s %v is not between %v and %v", protocol.ErrInvalid, what, d, Min, Max)
@@ -100,7 +100,8 @@ func (g *Grant) Renewal(now time.Duration) time.Duration {
 	return max(length, (g.Missing(now) + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-// Final reports whether the present deadline is the last one, because of Most. A renewal moves it by no more than the margin.
+// Final reports whether the present deadline counts as the last one: Most is so near that a renewal could move the deadline by no more than the
+// margin.
 func (g *Grant) Final() bool { return g.Most > 0 && g.Until() >= g.Most-Margin(g.Lease) }
 
 // Extend moves the deadline after a renewal, at most to Most. If the grant had ended, or its deadline had passed before the answer came, Extend

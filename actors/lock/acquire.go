@@ -125,7 +125,7 @@ func (s *State) abandonPending(now time.Duration) {
 }
 
 // onInherited takes over a grant that a release of this process has created in Redis. If the contender has an acquire for the same grant in flight,
-// its result is awaited first. Otherwise a copy of the acquire could run after the release of this grant, and take the lock again.
+// it first waits for the result of that acquire: a copy of the acquire could run after the release of this grant, and take the lock again.
 //
 // A force-release may be executed between the release and that acquire. The acquire then joins the queue, finds its place lost, or takes the lock
 // again. In the first two cases the contender asks once more. In the third case Redis has the grant although the force-release ends it
@@ -223,8 +223,8 @@ func tooLate(took time.Duration) error {
 	return fmt.Errorf("the grant came %v after it was asked for, longer than its lease", took)
 }
 
-// begin makes the pending grant the held one. A call that was sent at the instant sent has confirmed it. The watchdog gets the grant in the same
-// step. What was known about an earlier grant or holder no longer counts.
+// begin makes the pending grant the held one. A call sent at `sent` has confirmed it. The watchdog gets the grant in the same step. What was known
+// about an earlier grant or holder no longer counts.
 func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 	t := s.pending
 	g := &grant{state: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.ttl, tokens: tokens}
@@ -243,8 +243,8 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 // the same attempt is repeated until its outcome is known. An attempt for another grant could be refused because Redis has made the first grant,
 // which nobody here would hold.
 //
-// If Redis has rejected the attempt, every waiter is refused. If it arrived too late, it is repeated at once, a few times at most. Otherwise
-// tries are refused at once, with the cause, and other waiters when Redis has been silent for too long.
+// If Redis has rejected the attempt, every waiter is refused. If the attempt arrived too late, it is repeated at once, a few times at most. Otherwise
+// tries are refused at once, with the cause, and the other waiters are refused when Redis has been silent for too long.
 func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:

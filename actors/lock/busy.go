@@ -86,7 +86,7 @@ func (s *State) pauseAfter(now time.Duration, refusal scripts.Acquired) time.Dur
 	return pause
 }
 
-// upToExpiry shortens a pause to end soon after the holder's lease, because nobody sends a message when a lease expires.
+// upToExpiry shortens a pause so that it ends soon after the holder's lease, because nobody sends a message when a lease expires.
 func (s *State) upToExpiry(pause, left time.Duration) time.Duration {
 	if left < pause {
 		pause = min(pause, left+s.policy.Jitter(min(left/4, expiryJitter)+time.Millisecond))
@@ -150,8 +150,9 @@ func (s *State) listen() {
 	}
 }
 
-// report returns the argument by which this waiter's attempt asks for the place of this process, in case of a refusal. It is the channel of
-// releases, with a mark before it if this process knows of a crowd, or empty if no place is asked for.
+// report returns the argument by which an attempt asks for this process's place among the waiting processes, in case the attempt is refused. The
+// argument is the channel of releases. A mark before the channel says that this process has a ticket in a crowd (scripts.HasTicket), or has just had
+// the lock (scripts.Yields). The argument is empty if the attempt asks for no place.
 func (s *State) report(head *wait.Request) string {
 	mark := ""
 	switch {
@@ -213,7 +214,8 @@ func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 			s.listen()
 		}
 	case s.phase != free && s.phase != acquiring:
-		// The message is that of an earlier release, of this process's own release, or of a force-release, which a renewal or a look notices.
+		// The message comes from an earlier release, from this process's own release, or from a force-release. A renewal or a look notices the
+		// force-release.
 		s.turns.Overheard(m.Releases)
 	default:
 		if at := s.turns.Hear(&s.policy.Policy, now, m.Releases); at != clock.Never {
@@ -249,7 +251,7 @@ func (s *State) advanceWatch(now time.Duration) {
 	s.unlistenAll()
 }
 
-// standBy puts a contender on standby that has gone behind others of this process.
+// standBy puts the contender on standby, because it is now behind others of this process.
 func (s *State) standBy() {
 	s.standby = true
 	if s.watch != wait.Unwatched {
@@ -257,7 +259,7 @@ func (s *State) standBy() {
 	}
 }
 
-// unlistenAll ends the subscription, and that to the releases of other kinds of lock.
+// unlistenAll ends the subscription to the lock's own channel, and the one to the releases of other kinds of lock.
 func (s *State) unlistenAll() {
 	s.unlisten()
 	if s.member != nil && s.member.others != "" {
@@ -266,7 +268,7 @@ func (s *State) unlistenAll() {
 	}
 }
 
-// unlisten ends the subscription to the channel of releases, or to that of a row.
+// unlisten ends the subscription to the lock's own channel: the channel of releases or of a row.
 func (s *State) unlisten() {
 	s.watch = wait.Unwatched
 	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})

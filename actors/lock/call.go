@@ -17,8 +17,8 @@ import (
 type (
 	// woken says when to try again: the group has received a release message, or knows of a free grant.
 	woken struct{ at time.Duration }
-	// inherited says that a release of this process has made the first contender in Redis' queue the holder. id is that contender's grant;
-	// the release was sent at the instant sent.
+	// inherited says that a release of this process has made the first contender in Redis' queue the holder. id is that contender's grant; the release
+	// was sent at `sent`.
 	inherited struct {
 		id   string
 		sent time.Duration

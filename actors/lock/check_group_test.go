@@ -30,7 +30,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	h.each(func(s *State) {
 		view := c.view(h, s)
 		view.places(places)
-		if err := view.check(0); err != nil { // time 0: a member looks at its deadline only in its next step
+		if err := view.check(0); err != nil { // time 0, so no deadline has passed: a member notices that only in its next step
 			errs = append(errs, fmt.Errorf("member %d: %w", members, err))
 		}
 		if s == &h.common {
@@ -116,7 +116,7 @@ func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 	return v
 }
 
-// checkAlone checks that nobody but the owner holds the lock beside a grant that excludes others.
+// checkAlone checks that while an owner holds the lock exclusively, nobody but this owner has another lease on it.
 func (c *stepChecker) checkAlone(h *Group) error {
 	var writer *member
 	for s := h.first; s != nil; s = s.next {

@@ -214,7 +214,8 @@ func (c *stepChecker) patience() time.Duration {
 	return c.state.(*State).policy.Patience
 }
 
-// checkOpen checks that each unanswered request is in exactly one of the places whose requests get an answer. places counts them by request.
+// checkOpen checks that each unanswered request is in exactly one of the places whose requests get an answer. places counts, for each request, the
+// places that it is in.
 func (c *stepChecker) checkOpen(places map[*wait.Request]int) error {
 	for r, n := range places {
 		if n != 1 || !c.open[r] {

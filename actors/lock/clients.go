@@ -40,7 +40,8 @@ func (s *State) bind(r *wait.Request) bool {
 	return true
 }
 
-// unwait notes that an actor's acquire no longer waits. If the acquire was not granted, the actor has one wait less.
+// unwait notes that an actor's acquire no longer waits. If the acquire was not granted, the actor's count falls by one; otherwise the lease is
+// counted in place of the wait.
 func (s *State) unwait(r *wait.Request) {
 	if c := s.clients[r.Requester.GetId()]; c != nil {
 		delete(c.waiting, r.ID)

@@ -160,7 +160,8 @@ func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned boo
 	s.retryAt = now
 }
 
-// lostLease returns the effect that reports the loss of the grant. Held counts from the oldest of the leases that are held or being released.
+// lostLease returns the effect that reports the loss of the grant. The event's Held counts from the oldest of the leases that are held or being
+// released.
 func (s *State) lostLease(now time.Duration, reason protocol.LossReason) wait.Effect {
 	since := now
 	for _, h := range s.holds {

@@ -31,8 +31,8 @@ func (s *State) extending() *extension {
 	return s.extension
 }
 
-// onExtend queues an extend of a fixed lease that is held here, or of an at-least time that Redis has not granted yet. A renewed lease has no
-// length that a user could set.
+// onExtend queues an extend of a fixed lease that is held here, or one that asks for a longer at-least time than Redis has granted. A renewed lease
+// has no length that a user could set.
 func (s *State) onExtend(now time.Duration, r *wait.Request) {
 	switch h := s.holdOf(r); {
 	case h == nil:

@@ -24,10 +24,10 @@ func New(policy *wait.Policy, address *lease.Address) wait.Machine {
 	return one
 }
 
-// Group is the machine of a lock that may have several contenders or grants at once: each waiter of a fair lock has a place in Redis' queue,
-// several readers hold a lock together, and there are many permits. Each contender or grant is a member, which is a State of its own. The
-// group decides which requests become part of a member (group_admit.go). It passes each message to the member concerned, and combines the members'
-// effects into those of one actor (group_effects.go).
+// Group is the machine of a lock that may have several contenders or grants at once: a fair lock, whose waiters each have a place in Redis' queue; a
+// read/write lock, which several readers hold together; or a semaphore with several permits. Each contender or grant is a member, which is a State of
+// its own. The group decides which requests become part of a member (group_admit.go). It passes each message to the member concerned, and combines
+// the members' effects into those of one actor (group_effects.go).
 //
 // A member decides about its own contender or grant. The group decides whatever concerns several of them: which members ask Redis, which are
 // subscribed to a channel, which grants exclude each other, and when the process has its turn.

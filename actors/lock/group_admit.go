@@ -64,8 +64,8 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether r, a try, would become part of a member at once, or as soon as the members that no caller needs any more have ended
-// (vacates). A try may not wait for other requests. A try that shares the lock may join holders; a try that wants the lock exclusively may not.
+// open reports whether r, a try, would become part of a member at once, or as soon as the members that no caller needs any more have ended (vacates).
+// A try must not wait for other requests. A try that shares the lock may join holders; a try that wants the lock exclusively must not.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
@@ -210,7 +210,7 @@ func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 	return r.Try || n < contendersMax
 }
 
-// upgrades reports whether r's owner shares the lock that it now wants exclusively: it would wait for itself.
+// upgrades reports whether r's owner shares the lock that it now wants exclusively. The owner would then wait for its own release.
 func (h *Group) upgrades(r *wait.Request) bool {
 	return r.Address.Kind.Grants == scripts.GrantPerLock && h.exclusive(r.Owner) == nil &&
 		h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Grants != scripts.GrantPerLock }) != nil
@@ -346,8 +346,9 @@ func (s *member) joinedBefore(other *member, at int64) bool {
 	return s.joined <= at
 }
 
-// rejoins puts a member that asks for a new grant at the end, because that grant joins Redis' queue at its end. Behind other members it is on standby
-// again. Otherwise, after the loss of a whole queue, all waiters of this process would be subscribed, and ask about every second.
+// rejoins puts a member that asks for a new grant at the end, because that grant joins Redis' queue at its end. If that puts the member behind
+// others, it is on standby again. Without the standby, all waiters of this process would be subscribed after the loss of a whole queue, and each
+// would ask about every second.
 func (h *Group) rejoins(s *member) {
 	if !h.address.Kind.Queued {
 		return

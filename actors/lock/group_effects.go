@@ -34,9 +34,9 @@ func (h *Group) follow(now time.Duration) {
 
 // take has a member do one step, and does the group's part of it.
 //
-// The group looks at the result of a call only after the member has handled it, because the member decides what the result means for itself. A
-// result may also concern another member: a release may have made that member the holder, or a refusal may name that member's place in Redis'
-// queue or its grant. Then that member steps next.
+// The group looks at the result of a call only after the member has handled it, because the member decides first what the result means for its own
+// grant. A result may also concern another member: a release may have made that member the holder, or a refusal may name that member's place in
+// Redis' queue or its grant. Then that member steps next.
 //
 // At the end, a member that has nothing left to do leaves the group, unless a step is noted for it.
 func (h *Group) take(now time.Duration, next again) {
@@ -114,8 +114,8 @@ func (h *Group) count(s *State) bool {
 
 // depose ends the grants of other members that exclude the new grant of s. Redis must have lost them, for example in a failover, because otherwise it
 // would not have granted the new one. Without depose, their holders would learn of the loss only at the next renewal, and the process would have two
-// holders until then. If replies have overtaken each other, Redis may still have a deposed grant: it has made that grant after a force-release of the
-// grant that seems newer here. So deposed grants are also released.
+// holders until then. If replies have overtaken each other, the deposed grant may in fact be the newer one: Redis made it after a force-release had
+// ended the grant of s. Redis then still has the deposed grant, so deposed grants are also released.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Grants != scripts.GrantPerLock && s.address.Kind.Grants != scripts.GrantPerLock || other.heldBy(s.holds[0].Owner)
@@ -132,7 +132,7 @@ func (h *Group) join(now time.Duration, s *State, r *wait.Request) {
 }
 
 // absorb combines the effects of a member's step into those of the actor. Calls, answers and events become effects as they are. Alarms and
-// subscriptions are shared, and the actor has one timer and one subscription for each channel.
+// subscriptions are combined: the actor has one timer, and for each channel one subscription.
 func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 	for i := range effects {
 		switch e := &effects[i]; e.Do {
@@ -181,8 +181,8 @@ func (h *Group) onCall(s *State, call *lockCall) {
 	}
 }
 
-// heir returns the grant, and its TTL, that this process's first contender in Redis' queue asks for. A release gives this contender the lock if it is
-// first in the whole queue. If an orphan is released, the contender may be the orphan's own member.
+// heir returns the id and the TTL of the grant that this process's first contender in Redis' queue asks for. A release gives this contender the lock
+// if it is first in the whole queue. If an orphan is released, the contender may be the orphan's own member.
 func (h *Group) heir() (id string, lease time.Duration) {
 	for other := h.first; other != nil; other = other.next {
 		if other.contends() && other.pending.id != "" {
@@ -199,8 +199,8 @@ func (h *Group) inherit(done *callDone) {
 	}
 }
 
-// contender returns the member that asks for this grant, or nil if none does. There may be very many members, but usually the first one already has
-// this grant, and the search ends there.
+// contender returns the member that asks for this grant, or nil if none does. The search also ends at a member that has the grant already. There may
+// be very many members, but usually the first one has it.
 func (h *Group) contender(id string) *State {
 	if !strings.HasPrefix(id, h.policy.Runtime) {
 		return nil

@@ -27,7 +27,8 @@ func (p *spare) freed(now, from time.Duration, n int) {
 }
 
 // asked notes the reply to an acquire of s. If a message came while the call was in flight, the reply may be older than the message, so at least one
-// waiter may ask. A message that caused the call may have the same time as the call, so asked also compares changes.
+// waiter may ask. A message that caused the call may have the same time as the call, so asked also checks whether changes has grown since the call
+// was made.
 func (p *spare) asked(s *State, done *callDone) {
 	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent && p.changes != done.call.changes {
 		p.count = max(p.count, 1)

@@ -9,8 +9,9 @@ import (
 
 // With Options.Linger a grant outlives its last holder: it stays in Redis, held by nobody and renewed by the watchdog, and the next local acquire
 // gets it without a call. It is released as soon as another process wants the lock. The script that refuses that process sends this runtime a demand
-// (wait.Demanded). For clients whose scripts send none, such as Redisson's, the lock becomes free when Options.Linger is over, or if it has a holder
-// then, with that holder's release. The time counts from the first release in a turn, however often the lock is used after that.
+// (wait.Demanded). The scripts of other clients, such as Redisson's, send no demand. For those clients, the lock becomes free when Options.Linger is
+// over; if it has a local holder at that time, it becomes free when that holder releases it. Options.Linger counts from the first release in a turn,
+// however often the lock is used after that.
 //
 // Other systems keep unused grants in the same way: NFSv4 with its delegations of files (RFC 7530, section 10.4), and Chubby's clients with their
 // cached locks (M. Burrows, "The Chubby lock service", 2006, section 2.7).

@@ -137,8 +137,8 @@ func sum(numbers []int) (sum int) {
 	return sum
 }
 
-// ways returns the values of Policy.Standalone to test, because turns end in different ways with and without it. A short test uses one value,
-// and only with few processes.
+// ways returns the values of Policy.Standalone to test, because turns end in different ways with and without it. In short mode only one value is
+// tested if there are fewer than four processes, and none otherwise.
 func ways(processes int) (counts []bool) {
 	switch {
 	case !testing.Short():

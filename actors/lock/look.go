@@ -92,8 +92,8 @@ func (s *State) onLookDone(now time.Duration, m *callDone) {
 	}
 }
 
-// advanceLook makes the members with a fixed lease ask Redis from time to time whether it still has their grants. They ask as long as other local
-// requests wait, or once more if that is wanted.
+// advanceLook makes the members with a fixed lease ask Redis from time to time whether it still has their grants. They ask as long as local requests
+// wait, or once more if h.wanted is set.
 func (h *Group) advanceLook(now time.Duration) {
 	switch {
 	case h.fixed == 0 || h.waiting == 0 && !h.wanted:

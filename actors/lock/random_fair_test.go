@@ -37,7 +37,7 @@ type fairKey struct {
 	joined map[string]time.Duration // by grant: when it last joined the queue
 	joins  int64                    // how often grants have joined the queue
 	broken time.Duration            // when the lock or the queue was last deleted
-	silent time.Duration            // when the lock last became free, or another waiter the head, without a message
+	silent time.Duration            // when the lock last became free, or the queue got a new head, without a message
 }
 
 func (k *fairKey) String() string { return fmt.Sprintf("%v, then %v", &k.plainKey, k.queue) }
@@ -248,8 +248,9 @@ func (k *fairKey) checkHeir(w *world, heir string) {
 	}
 }
 
-// stuck reports whether the lock may be free although requests wait. The first waiter may have received no message, so that it notices only when it
-// next asks. Its process may be paused, or believe that it still has the lock. Or the first waiter is a client of another library.
+// stuck reports whether the lock may be free although requests wait. The first waiter may have received no message, so that it learns only from its
+// next attempt that the lock is free. Its process may be paused, or believe that it still has the lock. Or the first waiter is a client of another
+// library.
 func (k *fairKey) stuck(w *world) bool {
 	switch {
 	case w.Now < max(k.silent, k.broken)+machinetest.Lease/2:

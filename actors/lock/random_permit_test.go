@@ -137,7 +137,7 @@ func (k *permitKey) remove(w *world) {
 	w.publish()
 }
 
-// checkIdle checks that a lock or a permit that is free soon gets a holder while requests wait.
+// checkIdle checks that no lock or permit stays free for longer than idleMax while requests wait.
 func (w *world) checkIdle(free bool) {
 	waits := false
 	for _, p := range w.procs {

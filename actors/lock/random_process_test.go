@@ -29,7 +29,7 @@ type proc struct {
 	dead     map[string]bool
 	holds    []*lease.Hold // leases that were granted and not released
 	waiting  map[*wait.Request]func(error)
-	demanded int // the tenure of the latest demand, or 0
+	demanded int // the tenure (world.tenure) to which the latest demand belongs, or 0
 	stopped  bool
 }
 
@@ -151,9 +151,9 @@ func (p *proc) answer(r *wait.Request, err error) {
 	}
 }
 
-// checkRefusal checks that no try is refused because of a grant that its own process is releasing, unless that takes long. There are two
-// exceptions: a try whose caller gives up, and a try that is refused because of local waiters, no matter who holds the lock. The latter happens
-// when the try arrives, or when its owner loses the lock that the try would have re-entered.
+// checkRefusal checks that no try is refused because of a grant that its own process is releasing, unless that takes long. There are two exceptions:
+// a try whose caller gives up, and a try that is refused because of local waiters, no matter who holds the lock. Local waiters are the reason when
+// the try has just arrived, or when its owner loses the lock that the try would have re-entered.
 func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
 	onArrival := r.Came == 0 || r.Came == p.w.Now // a group notes the arrival of every request, a state only of requests that wait

@@ -244,8 +244,9 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 
 // advance does whatever is due at this instant.
 //
-// The order matters. First, next decides about a grant that nobody holds, which may end the phase held. Then come the calls about a held grant, then
-// the repeats of releases and passes, and only then attempts, which need the phase free. So one step may end a grant and attempt the next one.
+// The order matters. First, the method next decides about a grant that nobody holds, which may end the phase held. Then come the calls about a held
+// grant, then the repeats of releases and passes, and only then attempts, which need the phase free. So one step may end a grant and attempt the next
+// one.
 func (s *State) advance(now time.Duration) {
 	if s.turn.lingerTo > 0 {
 		s.advanceLinger(now)
@@ -273,7 +274,7 @@ func (s *State) advance(now time.Duration) {
 	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
 		s.abandonPending(now)
 	}
-	// A repeat is due. Or the last waiter has left, and no call is in flight; recall withdraws a call that has not been sent.
+	// A repeat is due; or the last waiter has left, and no call is in flight, or only one that recall withdraws before it is sent.
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}

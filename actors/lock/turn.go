@@ -306,8 +306,9 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 }
 
 // passedAt returns, after a successful pass, the earliest instant at which Redis may have replaced the old grant. A delayed duplicate of the old
-// grant's acquire that runs later may bring the old grant back, so endGrant needs this instant. Usually it is the instant at which the call was sent.
-// If a pass of a permit was repeated, it is the instant at which the first copy was made: only a permit's old grant can exist beside the new one.
+// grant's acquire that runs after this instant may bring the old grant back, so endGrant needs the instant. Usually it is the instant at which the
+// call was sent. If a pass of a permit was repeated, it is the instant at which the first copy was made: only a permit's old grant can exist beside
+// the new one.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)
@@ -427,9 +428,9 @@ func (s *State) released(now, sent time.Duration, err error) {
 	s.retryAt = s.startAt()
 }
 
-// endGrant drops the grant, which has no holders any more. A call that was sent at the instant sent showed that Redis no longer has it. A
-// delayed duplicate of its acquire could create it again, and then the lock would be taken although nobody holds it. So the grant is released in
-// the background until no duplicate can arrive.
+// endGrant drops the grant, which has no holders any more. A call sent at `sent` showed that Redis no longer has it. A delayed duplicate of its
+// acquire could create it again, and then the lock would be taken although nobody holds it. So the grant is released in the background until no
+// duplicate can arrive.
 func (s *State) endGrant(now, sent time.Duration) {
 	s.grant.End()
 	if s.grant.duplicateUntil > sent {
@@ -459,8 +460,8 @@ func (s *State) lateRelease() error {
 	return fmt.Errorf("%w: it ended before its release came", protocol.ErrLeaseLost)
 }
 
-// stayOut decides how long this process pauses after a confirmed release. The process that releases a lock would nearly always win it
-// again, because the others learn of the release later.
+// stayOut decides how long this process pauses after a confirmed release. Without a pause, the process that releases a lock would nearly always win
+// it again, because the others learn of the release later.
 func (s *State) stayOut(now time.Duration, m *callDone) {
 	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // fewer than 0: other local holders still share the lock
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
@@ -475,7 +476,8 @@ func (s *State) listens() bool {
 	return s.watch == wait.Subscribed && s.row == 0 || s.turns.OthersListen
 }
 
-// idlers returns the number of subscribers to this process's releases that do not want the lock. It includes this process if it subscribes.
+// idlers returns the number of subscribers that receive the messages of this process's releases but do not want the lock. They include this process
+// if it is subscribed.
 func (s *State) idlers() int {
 	idlers := s.turns.MereListeners()
 	if s.listens() {

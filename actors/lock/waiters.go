@@ -62,8 +62,8 @@ func (s *State) slow(now time.Duration, r *wait.Request, ahead int) wait.Effect 
 	return wait.Effect{Do: wait.DoReport, Request: r, Waiting: w}
 }
 
-// waitError is the answer to a waiter whose wait has ended. It names the failure of the last call, if there was one, and otherwise the lock's
-// holder. The failure is newer than what is known about the holder.
+// waitError is the answer to a waiter whose wait has ended. If the last call failed, the answer names that failure, because it is newer than what is
+// known about the lock's holder. Otherwise the answer names the holder, if it is known.
 func (s *State) waitError(now time.Duration, r *wait.Request, cause error) error {
 	err := s.busyError(now, r)
 	switch {

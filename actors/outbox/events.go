@@ -168,7 +168,8 @@ func record(event protocol.Event) (slog.Level, string) {
 	panic(fmt.Sprintf("no log record for %T", event))
 }
 
-// Finish waits until every event is delivered. It gives up when no event has been delivered for grace: then OnEvent or the logger blocks.
+// Finish waits until every event is delivered. It gives up when nothing has been delivered for as long as grace, because OnEvent or the logger then
+// blocks.
 func (e *Events) Finish(of clock.Clock, grace time.Duration) error {
 	for {
 		handed, idle := e.progress()

@@ -42,8 +42,8 @@ func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []fi
 	return findings
 }
 
-// renamed maps each key of a kind, as it was sent, to the key that the server received. The error says how the hooks change the keys in a way with
-// which scripts cannot work. The result is empty if scripts cannot be called at all.
+// renamed maps each key of a kind, as it was sent, to the key that the server received. An error means that scripts cannot work with the changed
+// keys, and says how the hooks change them. The result is empty if scripts cannot be called at all.
 func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]string, error) {
 	renamed := map[string]string{}
 	var prefix *string

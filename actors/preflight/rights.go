@@ -118,8 +118,8 @@ func (c *check) kindRights(ctx context.Context, n *needs, kind *scripts.Kind, ra
 	c.commands(ctx, n, kind, needed, raw)
 }
 
-// commands tries the commands of a kind's scripts. One call tries all commands that leave nothing behind, in a script that was made for that.
-// Another call tries rpush.
+// commands tries the commands of a kind's scripts. One call runs a script that tries all commands that leave nothing behind. Another call tries
+// rpush, together with a command that removes the pushed element.
 func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, needed scripts.Needs, raw string) {
 	var names []string
 	var words [][]any

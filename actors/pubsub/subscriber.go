@@ -30,10 +30,10 @@ type Config struct {
 	Publish  *redisnode.PublishMode
 	Errors   *redisnode.Errors
 	Backoff  func(failures int) time.Duration // the pause before the next connection, or before the next attempt to subscribe to a channel
-	Demand   string                           // the demand channel, or "" if there is none; it is never sharded, and the texts of its messages matter
-	// Own returns the name of a channel that only this runtime uses. By it the link checks that it is connected to the server that executes the
-	// scripts: it subscribes to the channel, and publishes to it through the client for commands. If nobody receives the message, the link connects
-	// again. Own is nil on a cluster, where links do not make this check.
+	Demand   string                           // the demand channel, or "" if none; it is never sharded; its messages are passed on with their texts
+	// Own returns the name of a channel that only this runtime uses. A link (a connection for messages) subscribes to this channel, and publishes
+	// to it through the client for commands. If nobody receives the message, the link is not connected to the server that executes the scripts, so
+	// it connects again. Own is nil on a cluster, where links do not make this check.
 	Own func() (channel string, err error)
 }
 
@@ -46,8 +46,8 @@ func New(c Config) *subscriber {
 // connection for messages only while some actor waits, and for linkRest after that. With sharded channels it has one connection for each
 // master, and a channel follows its hash slot.
 //
-// No wake-up is ever lost. Whatever may have lost a message is followed by a new confirmation of the subscription, which wakes every waiter of
-// the channel. If Redis refuses to subscribe to a channel, the subscriber tries again with back-off, for each channel by itself.
+// No wake-up is ever lost. After anything that may have lost a message, the subscription is confirmed again, and the confirmation wakes every
+// waiter of the channel. If Redis refuses to subscribe to a channel, the subscriber tries again with back-off, for each channel by itself.
 type subscriber struct {
 	Config
 
@@ -59,7 +59,7 @@ type subscriber struct {
 	againAt  time.Duration
 }
 
-// channelState is a channel with waiters, or with a refusal whose pause has not ended.
+// channelState is a channel with waiters, or a channel that Redis has refused and whose pause before the next attempt has not ended.
 type channelState struct {
 	name    string
 	link    *link // nil if the master is not known yet or Redis has refused to subscribe
@@ -67,7 +67,7 @@ type channelState struct {
 	ready   bool // the server has confirmed the subscription
 
 	refusals int           // refusals in a row
-	alone    bool          // Redis has rejected the channel, maybe because of another one in the same command: the next command names this channel alone
+	alone    bool          // Redis has rejected the channel, maybe because of another channel in its command: the next command names this channel alone
 	retryAt  time.Duration // after a refusal, the instant of the next attempt, or 0 if no attempt is planned
 	reported bool          // an event has reported the refusals
 }
@@ -103,8 +103,8 @@ type (
 const (
 	// linkRest is the time for which a connection stays open after the last waiter has left.
 	linkRest = 10 * time.Second
-	// refusalsMax is the number of refusals in a row after which an event reports them, if the cause may pass by itself. These refusals take a
-	// second or two.
+	// refusalsMax is the number of refusals in a row after which an event reports them, if the cause may pass by itself. That many refusals take
+	// a second or two.
 	refusalsMax = 8
 )
 
@@ -153,8 +153,8 @@ func (s *subscriber) watch(c actor.Context, m Subscribe) {
 	}
 }
 
-// unwatch removes a waiter, and drops the channel with its last one. A refused channel stays until its pause has ended. Otherwise waiters that
-// come and go would cause an attempt each time, in spite of the back-off.
+// unwatch removes a waiter, and drops the channel if no other waiter is left. A refused channel stays until its pause has ended. Otherwise waiters
+// that come and go would cause an attempt each time, in spite of the back-off.
 func (s *subscriber) unwatch(c actor.Context, m Unsubscribe) {
 	state := s.channels[m.Channel]
 	if state == nil {
@@ -169,7 +169,7 @@ func (s *subscriber) unwatch(c actor.Context, m Unsubscribe) {
 	}
 }
 
-// server returns the master whose link a channel belongs to, or nil if it is the link for all masters.
+// server returns the master whose link receives the messages of a channel, or nil if the link for all masters receives them.
 func (s *subscriber) server(channel string) (node *redisnode.Node, known bool) {
 	if channel == s.Demand {
 		return nil, true
@@ -219,7 +219,7 @@ func (s *subscriber) leave(c actor.Context, state *channelState) {
 }
 
 // followSlots subscribes to the channels whose master was not known before, and moves the channels whose slots have another master now to the link of
-// that master. Their waiters are woken when the new master has confirmed the subscriptions. Unless of is nil, only channels of that link count.
+// that master. Their waiters are woken when the new master has confirmed the subscriptions. If of is not nil, only channels of that link are moved.
 func (s *subscriber) followSlots(c actor.Context, of *link) {
 	for channel, state := range s.channels {
 		if of != nil && state.link != of || state.retryAt > 0 {

@@ -12,7 +12,7 @@ import (
 // does no I/O.
 //
 // The server replies in the order of the commands, so a refusal belongs to the oldest command without a reply. That is why a channel is in at
-// most one command without a reply: otherwise a reply to the second could be taken for one to the first.
+// most one command without a reply: otherwise the reply to a second command could be taken for the reply to the first.
 type subscriptions struct {
 	sharded bool
 	wanted  map[string]bool // true if the channel gets a command of its own, because Redis rejects a command for several channels as a whole
@@ -20,7 +20,7 @@ type subscriptions struct {
 	// of the present connection
 	has     map[string]bool     // channels whose subscription the server has confirmed
 	asking  map[string]bool     // channels in a command without a reply
-	changed map[string]struct{} // the channels that next compares
+	changed map[string]struct{} // the channels that the function next looks at
 	asked   []ask               // the commands without a reply, the oldest first
 	alone   []string            // channels that wait for a command of their own
 	waits   map[string]struct{} // the channels in alone
@@ -45,7 +45,7 @@ const (
 
 const (
 	channelsMax = 1000 // channels in a command
-	singlesMax  = 100  // commands with a single channel in flight; with that many, no further channel gets its own command
+	singlesMax  = 100  // the most commands with a single channel in flight; further channels wait for a command of their own
 )
 
 var errUnasked = errors.New("the server replied to nothing that it was asked")
@@ -192,7 +192,8 @@ func (s *subscriptions) unsubscribed(channel string) (lost bool) {
 	return lost
 }
 
-// replied removes a channel from the oldest command. It returns false if that command does not have this channel next.
+// replied takes a reply about a channel as the next reply to the oldest command, and removes the channel from that command. It returns false if
+// another reply must come next.
 func (s *subscriptions) replied(do askKind, channel string) bool {
 	if len(s.asked) == 0 || s.asked[0].do != do || s.asked[0].channels[0] != channel {
 		return false
@@ -215,8 +216,8 @@ func (s *subscriptions) pong() error {
 	return nil
 }
 
-// refused notes an error in reply to the oldest command. Channels that it should have subscribed to are no longer wanted: the subscriber
-// tries again. Channels that it should have unsubscribed from stay subscribed until tick.
+// refused notes an error in reply to the oldest command. Channels that this command should have subscribed to are no longer wanted,
+// because the subscriber tries again by itself. Channels that it should have unsubscribed from stay subscribed until tick.
 func (s *subscriptions) refused() (ask, error) {
 	if len(s.asked) == 0 {
 		return ask{}, errUnasked

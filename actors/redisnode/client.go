@@ -22,8 +22,8 @@ func hasty(client redis.UniversalClient) redis.UniversalClient {
 }
 
 // bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. A client that is no
-// *redis.Client stays as it is. The user's timeouts may be long or off. Then a connection that has died silently would block its worker. In the
-// end all workers could hang although Redis serves again, and Close would wait for them.
+// *redis.Client stays as it is. If the user's timeouts are long or off, a connection that has died silently would block the gateway's worker that
+// uses it. In the end all workers could hang although Redis serves again, and Close would wait for them.
 func bounded(client redis.UniversalClient, most time.Duration) redis.UniversalClient {
 	c, single := client.(*redis.Client)
 	t := timeoutsOf(client)

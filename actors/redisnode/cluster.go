@@ -111,7 +111,7 @@ func (c *Cluster) Keep(n *Node) *Node {
 	return n
 }
 
-// Forget ends one use of a node. The last one releases it.
+// Forget ends one use of a node. When no use is left, the node is released.
 func (c *Cluster) Forget(n *Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ const (
 	askAgain = 100 * time.Millisecond
 	asksMax  = 8
 	// asksHanging is the maximum number of questions in flight, in all discoveries together. Without timeouts, a question to a silent node hangs for as
-	// long as the node is silent. Such questions accumulate: there are four discoveries a second, and in a cluster of six about every sixth asks that
-	// node first.
+	// long as the node is silent. Such questions accumulate: there are four discoveries a second, and in a cluster of six nodes about every sixth
+	// discovery asks that node first.
 	asksHanging = 64
 	// suspectAgain is the pause before the next discovery.
 	suspectAgain = 200 * time.Millisecond
@@ -34,7 +34,7 @@ func (c *Cluster) Discover(ctx context.Context) error {
 	return nil
 }
 
-// list returns the masters that the first answer names, or why there is no answer. start runs a function on another goroutine.
+// list returns the masters that the first answer names, or an error if there is no answer. start runs a function on another goroutine.
 func (c *Cluster) list(ctx context.Context, start func(func())) ([]*redis.Client, error) {
 	type answer struct {
 		masters []*redis.Client

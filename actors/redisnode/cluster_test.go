@@ -115,7 +115,7 @@ func TestCluster_SuspectAsksPastASilentNode(t *testing.T) {
 	c.Close()
 }
 
-// A suspicion during a discovery leads to another discovery, because the answer on its way may be older.
+// A suspicion during a discovery leads to another discovery, because the answer on its way may be older than the suspicion.
 func TestCluster_SuspectedWhileAsked(t *testing.T) {
 	t.Parallel()
 	var asks atomic.Int32

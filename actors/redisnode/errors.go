@@ -60,7 +60,8 @@ func IsReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// Explain adds to an error what its text lacks. The text of a reply stays in front, because it begins with its code.
+// Explain adds to an error what its text lacks. The text of a reply stays in front: it begins with the code by which the engine
+// recognizes the reply.
 func (c *Errors) Explain(err error) error {
 	if err == nil || err == redis.Nil { //nolint:errorlint // go-redis does not wrap it
 		return err
@@ -162,8 +163,8 @@ func closedByPeer(err error) bool {
 	return false
 }
 
-// Remember keeps the error of a batch that did not reach Redis, until a batch has reached Redis. It reports whether err, which may be nil, shows that
-// its batch has.
+// Remember keeps the error of a batch that did not reach Redis, until a batch has reached Redis. It reports whether the batch with
+// this error has reached Redis; if err is nil, it has.
 func (c *Errors) Remember(err error) (reached bool) {
 	switch {
 	case err == nil, scripts.Reached(err):

@@ -46,7 +46,8 @@ func TestCauses_SayWhatTheErrorDoesNot(t *testing.T) {
 	assert.Equal(t, redis.Nil, c.ExplainWithHint(redis.Nil), "redis.Nil is an answer, not a failure")
 }
 
-// A server that requires a certificate of its clients says so, but not every client gets to read it.
+// A server that requires a certificate of its clients says so before it closes the connection, but not every client receives that message. So the
+// error for a closed connection names the certificate as a possible cause.
 func TestCauses_ClientWithoutCertificate(t *testing.T) {
 	t.Parallel()
 	const lacking = "a client's certificate required?"
@@ -80,7 +81,7 @@ func TestCauses_TellWhatWentWrongBefore(t *testing.T) {
 	assert.NotContains(t, c.NoAnswer().Error(), "before")
 }
 
-// refusal is an error that the server has answered.
+// refusal is an error reply of the server.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }

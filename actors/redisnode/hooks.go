@@ -24,8 +24,9 @@ func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
 }
 
 // detour is what the new client leaves in the context for handBack. A hook of the user may send commands of its own with that context, to this
-// client or to another, and they must not be handed back. So the detour says which commands are meant: those of this client that begin with first.
-// If a hook replaces the first command, or puts another one before it, the commands are sent with the client's own timeouts.
+// client or to another, and these must not be handed back. So the detour names the client and the first command: handBack hands back only this
+// command, or the pipeline that begins with it. If a hook replaces the first command, or puts another one before it, the commands are sent with the
+// old client's timeouts.
 type detour struct {
 	of       weak.Pointer[redis.Client]
 	first    redis.Cmder

@@ -23,7 +23,7 @@ type Node struct {
 // NewNode makes a node for a client. The node waits at most replyWait for a reply.
 func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
 	if single, ok := client.(*redis.Client); ok {
-		handBackOnce(single) // also if its timeouts are short enough: for Connected
+		handBackOnce(single) // needed for Connected, even if its timeouts are short enough
 	}
 	return &Node{Client: bounded(client, replyWait), Hasty: hasty(client), Errors: ErrorsOf(client)}
 }
@@ -34,8 +34,8 @@ type Nodes interface {
 	ForKey(key string) *Node
 	// AtAddr returns the node at an address, or nil if there is none. The node "by" has redirected a call to this address.
 	AtAddr(addr string, by *Node) *Node
-	// Any returns one of the nodes, for messages that every node delivers. After a failure, try the next number. If it returns nil, call Discover
-	// first.
+	// Any returns one of the nodes, for messages that every node delivers. After a failure, call Any with the next number. If Any returns nil,
+	// call Discover first.
 	Any(try int) *Node
 	// Keep retains a node returned by ForKey until Forget. Another node for the same server is replaced by the retained one, which is
 	// returned.

@@ -22,7 +22,7 @@ const (
 )
 
 // PublishMode says how releases are published: by PUBLISH, or by SPUBLISH to the subscribers of one master. All processes that share a lock must
-// agree. So on a cluster it is decided once, as Redisson does: sharded if the servers support it.
+// agree. So on a cluster the runtime decides once, and decides as Redisson does: sharded if the servers support it.
 type PublishMode struct {
 	auto    bool        // ask the servers; otherwise the user has decided
 	asked   atomic.Bool // a server was asked
@@ -65,8 +65,8 @@ func (t *PublishMode) settle(sharded bool) {
 	t.once.Do(func() { t.sharded.Store(sharded) })
 }
 
-// decide asks a master whether it supports sharded messages. The first answer settles the mode. A temporary refusal is no answer, but an error.
-// If the user has no right to ask, messages are plain, as with Redisson; Runtime.Check names the missing right.
+// decide asks a master whether it supports sharded messages. The first answer settles the mode. A temporary refusal is not an answer: decide
+// returns it as an error. If the user has no right to ask, messages are plain, as with Redisson; Runtime.Check names the missing right.
 func (t *PublishMode) decide(ctx context.Context, client redis.UniversalClient) error {
 	if !t.auto {
 		return nil

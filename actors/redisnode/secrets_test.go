@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// all is an error and all that it wraps.
+// all returns an error and all errors that it wraps.
 func all(err error) []error {
 	found := []error{err}
 	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each has its turn

@@ -34,7 +34,7 @@ type Caller interface{ Send(message any) }
 
 // Result answers a Call, exactly once.
 type Result struct {
-	Call  *Call // nil until it is answered
+	Call  *Call // nil until the call is answered
 	Class scripts.Class
 	Last  bool // only the receiver of this result refers to the call now, so the call may be reused
 	Reply any
@@ -44,7 +44,7 @@ type Result struct {
 	Unacked error // why too few replicas have acknowledged what the call wrote, or nil
 }
 
-// Leave takes a call out of the line to be sent now. heard is the instant at which Redis last answered. Leave fails if the call was withdrawn.
+// Leave takes a call out of the line, to be sent now. heard is the instant at which Redis last answered. Leave fails if the call was withdrawn.
 func (c *Call) Leave(now, heard time.Duration) bool {
 	c.NotAfter, c.Deadline = c.SentAt(now)
 	return c.Expire(heard)
@@ -63,8 +63,8 @@ func (c *Call) Withdraw() bool { return c.claimed.CompareAndSwap(false, true) }
 // Withdrawn reports whether a call that is in the line was taken back.
 func (c *Call) Withdrawn() bool { return c.claimed.Load() }
 
-// Answer completes a result, for the gateway to send. Only whoever has claimed the call in its batch, or has removed it by Expire, may do so. So a
-// call is answered once.
+// Answer completes a result, for the gateway to send. Only the code that has claimed the call in its batch, or has removed it by Expire, may call
+// Answer. So a call is answered once.
 func (c *Call) Answer(r Result) *Result {
 	r.Call = c
 	c.result = r
@@ -109,8 +109,8 @@ func (t *Timing) Expires(heard time.Duration) time.Duration {
 // Window returns how long one attempt for a lease of the given length may take before its outcome counts as unknown.
 func Window(lease time.Duration) time.Duration { return min(lease/3, 2*time.Second) }
 
-// Offer is the offer of a goroutine to send a call: it has made a request, and waits for the answer anyway. If the actor of the lock has a call to
-// send while it handles the request, it leaves the call to that goroutine. Waking another goroutine instead would cost more CPU than the call.
+// Offer is the offer of a goroutine to send a call itself, because it has made a request and waits for the answer anyway. If the lock's actor has a
+// call to send while it handles the request, the actor leaves the call to that goroutine. Waking another goroutine would cost more CPU than the call.
 //
 // The zero value offers nothing.
 type Offer struct{ call atomic.Pointer[Call] }
@@ -132,7 +132,7 @@ func (o *Offer) Collect() *Call {
 	return nil
 }
 
-// The causes of a call without a reply from Redis.
+// The reasons why a call has no reply from Redis.
 var (
 	ErrNoAnswer = timeout("no answer")
 	ErrNotSent  = timeout("not sent")

@@ -25,9 +25,9 @@ type Trace struct {
 	Acquiring func(ctx context.Context, a Acquiring) func(Acquired)
 	// Waiting is called once for an acquire that has waited longer than Options.SlowWait, with the context of its Acquiring.
 	Waiting func(ctx context.Context, w protocol.Waiting)
-	// Released is called when a holder has released its lease, with the error that Release returns. The end of the holder's actor also counts as
-	// a release, and so does dropping a lease that is not fixed. When a lock is handed on in the process, the next holder's Acquired may come
-	// first.
+	// Released is called when a holder has released its lease, with the error that Release returns. It is also called when a lease is released
+	// because the actor that holds it has ended, or because the program has dropped the lease and it is not fixed. When a lock is handed on in the
+	// process, the next holder's Acquired may come first.
 	Released func(r Released)
 	// Lost is called when a lease has ended without its holder's release. For each lease either Released or Lost is called, once.
 	Lost func(l Lost)

@@ -14,7 +14,7 @@ import (
 // number of subscribers that were absent in nearly all of the newest rounds. If far more processes than usual have a turn in one round, the
 // estimate drops at once, because one of them may have been taken for a mere listener.
 //
-// The more processes compete, the more often counts are wrong (doubt). If every wrong count lowered the estimate, a process would wait for mere
+// The more processes compete, the more often counts are wrong (see doubt). If every wrong count lowered the estimate, a process would wait for mere
 // listeners and miss its turn. Its next count would then be wrong as well, and so would the counts of the others.
 type attendance struct {
 	notified int  // subscribers that this process's newest release notified, not counting this process
@@ -27,8 +27,8 @@ type attendance struct {
 	turns  int        // number of rounds that were counted; 0 again after a release that notified nobody
 }
 
-// usual ignores the smallest counts, because they may be wrong. It ignores as many as outliers says, and up to outliersMore further ones if several
-// processes compete (doubt).
+// outliers is the number of the smallest counts that the function usual ignores, because they may be wrong. If several processes compete, it ignores
+// up to outliersMore further ones (see doubt).
 const outliers, outliersMore = 2, 3
 
 // released begins a round after a release by this process.

@@ -141,7 +141,7 @@ func TestYield_SlotAfterLinger(t *testing.T) {
 	assert.Equal(t, yieldMax, after(ended))
 }
 
-// A newcomer lets a random number of the subscribers go first; without jitter, it lets all of them go first. Each release takes it one place
+// A newcomer lets a random number of the subscribers go first; without jitter, it lets all of them go first. Each release moves it one place
 // forward.
 func TestYield_NewcomersTakePlaces(t *testing.T) {
 	p := Policy{
@@ -169,7 +169,8 @@ func TestYield_NewcomersTakePlaces(t *testing.T) {
 	assert.Equal(t, now, y.Hear(&p, now, 1), "there is no other process")
 }
 
-// Where several processes compete, one wrong count changes nothing; several do.
+// If several processes compete, a count that is wrong by no more than doubt does not change the estimate. A higher count of turns lowers the
+// estimate until the next round.
 func TestAttendance_Doubt(t *testing.T) {
 	var a attendance
 	for range a.absent {

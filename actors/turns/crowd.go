@@ -9,8 +9,8 @@ import "time"
 //
 // A process gets a new ticket for each of its turns, so its next place is behind all others.
 type crowd struct {
-	here   bool  // there was a crowd at the newest refusal, or enough subscribers for one at a release since
-	none   bool  // the newest refusal showed no crowd although there are enough subscribers: the Redis user may not use tickets
+	here   bool  // the newest refusal showed a crowd, or a release since then has notified enough subscribers for one
+	none   bool  // the newest refusal showed no crowd although there are enough subscribers: the Redis user has no right to use tickets
 	in     bool  // this process has a ticket
 	yields bool  // this process has just had its turn: its next attempt takes a ticket, even if the lock is free
 	ticket int64 // its ticket, if its row has yet to be called, or 0 if the row need not be called
@@ -82,8 +82,8 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 }
 
 // leaveCrowd ends a turn when there may be a crowd. If there is one, the next attempt of this process takes a new ticket, even if this process
-// got the lock without a ticket and has never seen the crowd. Without tickets, a process lets as many others go first as its release has
-// notified. In a crowd that would be only the processes in front.
+// got the lock without a ticket and has never seen the crowd. Without a new ticket, it would let only as many others go first as its release
+// has notified. In a crowd, those are only the processes in front.
 func (y *Turns) leaveCrowd() (stay time.Duration) {
 	y.crowd = crowd{here: true, yields: true}
 	y.placed, y.ahead, y.patience.early = false, 0, false
@@ -92,8 +92,8 @@ func (y *Turns) leaveCrowd() (stay time.Duration) {
 
 // missing returns 1 if a process ahead in the crowd seems not to want the lock, otherwise 0. It decides by the time since the newest release: if
 // that is twice the usual length of a turn, the lock was probably free while the process ahead let its slot pass. That process is ahead of all
-// others. If it were still counted, all would wait for one slot more in each turn, and slots would grow with the turns. If the time was that of one
-// long turn instead, this process's place is now too far forward, and its next refusal corrects the place.
+// others. If it were still counted, all the others would wait for one slot more in each turn, so turns would become longer, and slots with them. If
+// a single turn took that long instead, this process's place is now too far forward, and its next refusal corrects the place.
 func (y *Turns) missing(now time.Duration) int {
 	if !y.crowd.in || y.patience.turn == 0 || y.patience.released == 0 {
 		return 0

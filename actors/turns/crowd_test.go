@@ -36,7 +36,7 @@ func (c *crowded) hear() time.Duration {
 	return c.Hear(&c.p, c.now, 1) - c.now
 }
 
-// The script has rows of the same size.
+// The script and this package use the same row size.
 func TestCrowd_RowSize(t *testing.T) {
 	script, err := os.ReadFile("../../scripts/lib/crowd.lua")
 	require.NoError(t, err)

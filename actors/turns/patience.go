@@ -14,7 +14,7 @@ import "time"
 // Slots of a wrong length do harm. If they are too long, the lock stays free. If they are too short, turns are out of order, which spoils the
 // estimate of attendance.
 type patience struct {
-	turn     time.Duration // an estimate of the usual time between two releases, which may be too short
+	turn     time.Duration // an estimate of the usual time between two releases; it may be too low
 	released time.Duration // instant of the newest release, or 0 if none is known
 	vain     int           // early attempts that found the lock taken, since a process ahead last let its slot pass
 	holder   string        // the process that had the lock at the newest refusal, or "" if it is unknown or this process has had a turn since

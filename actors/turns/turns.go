@@ -182,7 +182,7 @@ func (y *Turns) Overheard(releases int) { y.heard += releases }
 func (y *Turns) Nobody() { y.ahead, y.wins, y.good, y.patience, y.crowd = 0, 0, 0, patience{}, crowd{} }
 
 // wait returns how long to leave the lock to the processes ahead. All their slots together last yieldMax at most, unless patience or slotMin
-// makes them longer. Then the process tries at a random instant after yieldMax, at most farMax later.
+// makes them longer. In that case the process tries at a random instant after yieldMax, at most farMax later.
 func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	y.patience.early = y.ahead > y.absent()
 	if !y.patience.early {
@@ -235,8 +235,8 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.attendance.conclude()
 }
 
-// Tries notes an attempt. If it comes before the turn of this process (a TryAcquire does not wait), it ends the pause and the gap. The next attempt
-// may be far away, so from now on every release message must lead to one.
+// Tries notes an attempt. If it comes before the turn of this process (a TryAcquire does not wait), it ends the pause and the gap. The next planned
+// attempt may be far away, so from now on every release message leads to an attempt.
 func (y *Turns) Tries(now time.Duration) {
 	if now < y.until {
 		y.until, y.gapTo, y.patience.early = 0, 0, false
@@ -276,9 +276,9 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 }
 
 // shorten shortens slots that Won has made longer, after a turn of the only other process. That turn shows how fast the other process acquires and
-// releases the lock. If it lets a longer slot pass, it does not want the lock, which stays free in vain. Slots stay at least twice as long as the
-// turn, because the next turn may take longer. If there are several other processes, shorten is not called, because a slower one may have missed its
-// slot.
+// releases the lock. If it lets a longer slot pass, it does not want the lock, so leaving it free is in vain. Slots stay at least twice as long
+// as the turn, because the next turn may take longer. If there are several other processes, shorten is not called, because a slower one may have
+// missed its slot.
 func (y *Turns) shorten(turn time.Duration) {
 	for y.wins > 0 && y.slot/4 >= turn {
 		y.wins--
@@ -290,8 +290,8 @@ func (y *Turns) shorten(turn time.Duration) {
 // were taken for another process's release, that process would seem to have had its turn. If another process's message were taken for one of
 // these, a wake-up would be lost.
 
-// Leaves notes that this process sends a release or a pass. The messages received since the previous one are counted as those of this process's
-// earlier releases.
+// Leaves notes that this process sends a release or a pass. The messages received since the previous release or pass are counted as those
+// of this process's earlier releases.
 func (y *Turns) Leaves() {
 	y.echoes = max(y.echoes-y.heard, 0)
 	y.heard = 0
@@ -319,8 +319,8 @@ func (y *Turns) Joined(now time.Duration) {
 //
 // A process without competitors makes a gap when GapEvery has passed since the last one. With several competing processes, all must pause after the
 // same release, or one of them takes the lock. They choose the first release in each period of the server's clock. Their estimates of that clock
-// differ a little. If a period may have begun just before or just after a release, both that release and the next one count as the first. If the next
-// one comes during the gap after that release, it makes the gap longer, because other processes may begin their gap only then.
+// differ a little. So if a period may have begun just before or just after a release, both that release and the next one count as the first. If the
+// next one comes while the gap of the earlier one lasts, the gap becomes longer, because other processes may begin their gap only then.
 type gaps struct {
 	last  time.Duration // server time of the newest release that is known
 	since time.Duration // when the newest gap began

@@ -41,7 +41,7 @@ func (f *Failures) Outlast(now time.Duration, r *Request, patience time.Duration
 	return f.Count > 0 && now-max(f.first, r.Came) >= patience
 }
 
-// Patient returns the timing of the next call. It may wait in line until its callers' patience is over. If the callers have been answered
+// Patient returns the timing of the next call. The call may wait in line until its callers' patience is over. If the callers have been answered
 // already, it may wait for the full patience. A repeat goes before other calls, because its first copy may have taken something that nobody uses.
 func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timing {
 	if rest := patience - silent; rest > 0 {
@@ -52,7 +52,7 @@ func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timi
 	return t
 }
 
-// Waiting returns the timing of the next call for waiters. head is the first of them; a try is not patient.
+// Waiting returns the timing of the next call for waiters. head is the first of them. If head is a try, its call must be answered within the window.
 func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) rpc.Timing {
 	if head != nil && head.Try {
 		return rpc.Hasty(now, window)

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/turns"
 )
 
-// Policy is the user's options, and the fixed times that follow from them, for the decisions of the machines.
+// Policy holds what the decisions of the machines depend on: the user's options, and the fixed times that follow from them.
 type Policy struct {
 	Lease      time.Duration // length of a watchdog lease
 	HandoffMax int           // the most holders in a turn
@@ -61,9 +61,9 @@ func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, PollCap/2) + 1)
 }
 
-// OrphanPause returns the pause before the next release of an orphan, after the given number of releases that were executed while a copy of its
-// acquire could still arrive. The pause doubles, so that few releases are in vain. If a late copy takes the lock all the same, the lock stays taken
-// for about as long as the copy was late.
+// OrphanPause returns the pause before an orphan is released again. releases is the number of its releases so far that Redis has executed while a
+// copy of its acquire could still arrive. The pause doubles, so that few releases are in vain. If a late copy takes the lock all the same, the lock
+// stays taken for about as long as the copy was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

@@ -7,14 +7,14 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Queue is a FIFO of waiting requests that any of them can leave in constant time.
+// Queue is a FIFO of waiting requests. Any request can leave it in constant time.
 type Queue struct {
 	head, tail *Request
 	fresh      *Request // the first request that has not been reported for waiting long, or nil if all have been
 	reported   int      // number of requests before fresh
 	Len        int
 	Owners     map[protocol.Owner]int // number of waiting requests of each explicit owner
-	Total      *int                   // number of requests in all queues that share it, or nil if this queue shares it with no other
+	Total      *int                   // number of requests in all queues that share this counter, or nil if this queue shares it with no other
 }
 
 // Front returns the request that has waited longest, or nil if the queue is empty.

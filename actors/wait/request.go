@@ -91,7 +91,7 @@ func (r *Request) Because(cause error) error {
 	return fmt.Errorf("holdfast: %s %s: %w", r.what(), lease.Quoted(r.Address.Name), cause)
 }
 
-// what is the operation in words.
+// what returns the operation in words.
 func (r *Request) what() string {
 	if r.Count != nil {
 		return r.Count.Word

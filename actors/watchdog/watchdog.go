@@ -46,8 +46,8 @@ type Watchdog struct {
 	Self  *actor.PID // the watchdog's own; set before the first Keep
 	wheel *timerwheel.Wheel[*lease.Grant]
 
-	// Leases of WithRenewedLease may be too short for the slots of wheel. Such leases have a wheel of their own, which is made for the first such
-	// lease.
+	// Leases of WithRenewedLease may be too short for the slots of the field wheel. Such leases are in the wheel of the field fine, which is made
+	// for the first of them.
 	fine     atomic.Pointer[timerwheel.Wheel[*lease.Grant]]
 	makeFine sync.Once
 
@@ -58,8 +58,8 @@ type Watchdog struct {
 	resumeLater []gateway.Gateway                            // gateways to be resumed when no renewal is in flight
 
 	// A wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while any grant is kept, the
-	// nudger wakes wheel every nudgeEvery: wheel reads the clock, and hands over the grants that became due during a suspension. The other wheel,
-	// fine, needs no nudge: as long as it contains a grant, it wakes at least once per revolution, which takes 1024 ms.
+	// nudger wakes the field wheel every nudgeEvery: the wheel reads the clock, and hands over the grants that became due during a suspension. The
+	// wheel of the field fine needs no nudge: as long as it contains a grant, it wakes at least once per revolution, which takes 1024 ms.
 	nudge   timerwheel.Timer[*lease.Grant] // is due at once, and belongs to no grant
 	nudger  clock.Timer                    // adds nudge to the wheel
 	nudging atomic.Bool                    // nudger is set, or nudge is in the wheel or on its way to the actor
@@ -99,11 +99,11 @@ const slotsPerLease = 66
 // limit, renewals come up to a fifth of their interval early.
 const coarsest = 4
 
-// nudgeEvery is the interval of nudges. If a grant in wheel was lost during a suspension of the machine, its holder learns that within this time
-// after the suspension.
+// nudgeEvery is the interval of nudges. If the machine is suspended, and a grant in the field wheel is lost meanwhile, the grant's holder learns that
+// within this time after the suspension.
 const nudgeEvery = time.Second
 
-// New makes the watchdog, which has to be stopped.
+// New makes the watchdog. The caller must stop it.
 func New(c Config) (*Watchdog, error) {
 	w := &Watchdog{Config: c, failed: map[*timerwheel.Timer[*lease.Grant]]struct{}{}}
 	var err error
@@ -127,7 +127,7 @@ func (w *Watchdog) newWheel(width time.Duration) (*timerwheel.Wheel[*lease.Grant
 // Send sends the watchdog a message.
 func (w *Watchdog) Send(message any) { w.Root.Send(w.Self, message) }
 
-// wheelOf is the wheel for a grant.
+// wheelOf returns the wheel for a grant.
 func (w *Watchdog) wheelOf(g *lease.Grant) *timerwheel.Wheel[*lease.Grant] {
 	if !g.Watched || g.Lease >= w.Lease/coarsest {
 		return w.wheel

@@ -55,7 +55,7 @@ func (w *waits) merge(other *waits) {
 	w.max = max(w.max, other.max)
 }
 
-// at returns the wait that a share q of all waits does not exceed.
+// at returns the quantile q: a share q of all waits is no longer than the result.
 func (w *waits) at(q float64) time.Duration {
 	rank := uint64(q * float64(w.n))
 	for i, n := range w.counts {
@@ -98,7 +98,7 @@ func (s *sample) serverPerPair() float64 { return micros(s.server) / float64(max
 // cpuPerPair is in microseconds.
 func (s *sample) cpuPerPair() float64 { return micros(s.cpu) / float64(max(s.pairs, 1)) }
 
-// stretch is the state that the goroutines of a load share: how much is left to do.
+// stretch is the shared state of the goroutines of a load: how much is left to do.
 type stretch struct {
 	context.Context
 	left    atomic.Int64 // pairs left to do, if their number is fixed

@@ -76,7 +76,7 @@ type pending struct {
 	first  atomic.Pointer[error]
 }
 
-// serve is called at the end of each wait.
+// serve takes the result of one acquire. It releases the lock if the acquire got it, and counts success or failure.
 func (p *pending) serve(held peer.Held, err error) {
 	if err == nil {
 		err = held.Release(p.ctx)

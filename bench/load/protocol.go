@@ -65,7 +65,7 @@ type Sample struct {
 	PerClient []int64   `json:"perClient"` // pairs
 	PerWorker []int64   `json:"perWorker"` // pairs
 	Allocs    float64   `json:"allocs"`    // heap allocations during the pairs that All counts, or -1 if not known
-	Heap      float64   `json:"heap"`      // growth of the heap in bytes, after a collection; its cause depends on the shape; negative if not known
+	Heap      float64   `json:"heap"`      // growth of the heap in bytes, after a collection; its cause depends on the workload; negative if not known
 	Stuck     int       `json:"stuck"`     // acquires that were given up at the end of the run
 	Overlaps  int       `json:"overlaps"`  // how often a section had more holders than allowed
 	Errors    int       `json:"errors"`

@@ -103,8 +103,8 @@ type fleet struct {
 	served map[string]int
 }
 
-// work takes one lock after the other until stop is closed. Under the lock it reads, increments and writes a counter in a file, which
-// would miss counts if two processes did it at the same time.
+// work takes one lock after the other until stop is closed. Under the lock it reads, increments and writes a counter in a file. If
+// two processes did that at the same time, the counter would be too low.
 func (f *fleet) work(process *locker, stop <-chan struct{}) {
 	for {
 		select {

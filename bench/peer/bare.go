@@ -27,8 +27,8 @@ type bareClient struct {
 	lease  time.Duration
 }
 
-// Acquire retries every millisecond while the lock is taken. That happens only in the check for exclusion: a floor is measured on locks
-// that nobody else wants.
+// Acquire retries every millisecond while the lock is taken. That happens only in the check for exclusion: contenders without a lock library
+// are measured on locks that nobody else wants.
 func (c *bareClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
 	grant := c.grants.next()
 	for {

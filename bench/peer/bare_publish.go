@@ -21,7 +21,7 @@ var barePublishPeer = &Peer{
 	},
 }
 
-// passOn notifies the waiter by a message, and the key stays. If nobody is subscribed, it frees the lock.
+// passOn publishes a message that hands the lock to the waiter, and keeps the key. If nobody is subscribed, it deletes the key, which frees the lock.
 var passOn = redis.NewScript(`if redis.call('publish', KEYS[1], '') == 0 then redis.call('del', KEYS[1]) end return 0`)
 
 type barePublishClient struct{ redis *redis.Client }

@@ -70,7 +70,7 @@ type Peer struct {
 	// Open opens a client. It is nil for a contender that is another program, and for one with OpenBatches.
 	Open func(ctx context.Context, env Env) (Client, error)
 
-	// OpenBatches opens a contender that has its own load instead of clients, on locks with these names. It is a Floor.
+	// OpenBatches opens a contender that has its own load instead of clients, on locks with these names. Such a contender is a Floor.
 	OpenBatches func(ctx context.Context, env Env, names []string) (Batches, error)
 }
 

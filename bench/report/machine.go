@@ -57,7 +57,7 @@ func words(file string) []string {
 
 func first(values []string, n int) []string { return values[:min(n, len(values))] }
 
-// after returns the value of the first line "name : value" of a file.
+// after returns the value in the first line of a file that reads "name : value".
 func after(file, name string) string {
 	text, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
@@ -73,7 +73,7 @@ const (
 	dirtyMark     = "-dirty"
 )
 
-// Commit returns the commit of the measured code, marked if the tree has changes or new files that are not in it.
+// Commit returns the commit of the measured code. A mark follows if the tree has changes or new files that are not in the commit.
 func Commit() string {
 	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
 	if err != nil {

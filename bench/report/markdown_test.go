@@ -69,7 +69,7 @@ func compare(t *testing.T, document string, parts *regexp.Regexp, write func(r *
 	}
 }
 
-// mustBeCommitted fails if the results are not committed. TestCommitted_ResultsMayBeQuoted judges those that are.
+// mustBeCommitted fails if the results are not committed. TestCommitted_ResultsMayBeQuoted judges committed results.
 func mustBeCommitted(t *testing.T, file string) {
 	t.Helper()
 	if exec.Command("git", "rev-parse", "--git-dir").Run() != nil {

@@ -22,8 +22,8 @@ func (r *Results) Flaws() (flaws []string) {
 	return flaws
 }
 
-// flaws judges each repetition of each contender by itself: a single one that was measured beside another busy program makes the
-// comparison unfair.
+// flaws judges each repetition of each contender by itself: if another program was busy during a single repetition, the comparison is
+// already unfair.
 func (w *Workload) flaws() (flaws []string) {
 	all, busy, silent := 0, 0, 0
 	for _, o := range w.Outcomes {

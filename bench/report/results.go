@@ -17,7 +17,7 @@ import (
 
 // Results are the results of one run.
 type Results struct {
-	Quick     bool       `json:"quick"` // windows of parts of a second: such a run shows that all works, and measures nothing
+	Quick     bool       `json:"quick"` // the windows last a fraction of a second: such a run shows that everything works, and measures nothing
 	Began     time.Time  `json:"began"`
 	Ended     time.Time  `json:"ended"`
 	Command   []string   `json:"command"`

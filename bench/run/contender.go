@@ -20,8 +20,8 @@ type contender struct {
 	w         workload.Workload
 	prefix    string
 	processes []*process
-	slow      bool // in the last repetition, others were still being served when the last waiters were given up
-	orphan    bool // the hot lock's key was still in Redis when the waiters were given up
+	slow      bool // in the last repetition, others were still being served when the harness gave up the last waiters
+	orphan    bool // the hot lock's key was still in Redis when the harness gave up the last waiters
 	shared    bool // the process outlives the contender
 }
 

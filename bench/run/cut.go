@@ -40,8 +40,8 @@ func (s *redisServer) exists(keys []string) bool {
 	return len(keys) > 0 && s.client.Exists(context.Background(), keys...).Val() > 0
 }
 
-// free polls until ctx ends. It returns the longest time in which none of the keys existed, and how often that took longer than stillFor.
-// Sections last longer than its polling interval, so it sees every holder.
+// free polls until ctx ends. It returns the longest time in which none of the keys existed, and the number of such times that were longer than
+// stillFor. A section lasts longer than the polling interval, so free sees every holder.
 func free(ctx context.Context, addr string, keys []string) (longest time.Duration, stuck int) {
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, ClientName: harnessName})
 	defer func() { _ = client.Close() }()

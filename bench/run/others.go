@@ -43,7 +43,7 @@ func readProgram(pid int) (program, bool) {
 
 // otherCPU returns the CPU time that all programs except the harness, its children and the server have used so far. It includes the
 // time that the machine's host took away. It does not see programs in other containers. The total use of the cores would include
-// those programs, but Linux only samples it, and misses a part of the use in short bursts.
+// those programs, but Linux measures the total only by samples, which miss a part of short bursts.
 func otherCPU(server int) time.Duration {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

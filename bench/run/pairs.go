@@ -33,8 +33,8 @@ type from struct {
 	open    bool
 }
 
-// collect waits for the samples. It gives up the acquires that still wait if nobody is served for stillFor, or at the latest drainFor
-// after the window.
+// collect waits for the samples. After the window, some acquires may still wait. collect gives them up once nobody has been served for
+// stillFor, and at the latest drainFor after the window.
 func (c *contender) collect(end time.Time, mark func() error) ([]*load.Sample, error) {
 	samples, progress := make([]*load.Sample, len(c.processes)), make([]int64, len(c.processes))
 	reports, stop := c.reports()

@@ -89,7 +89,7 @@ func (p *process) died() error {
 	return fmt.Errorf("the process of %s died: %s", p.name, p.errors.String())
 }
 
-// answer waits for a report of that event, or of a failure, which it returns as an error. It skips other reports.
+// answer waits for a report of the given event, or of a failure, which it returns as an error. It skips other reports.
 func (p *process) answer(event string, wait time.Duration) (load.Report, error) {
 	timeout := time.After(wait)
 	for {

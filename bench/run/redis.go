@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisVar is the environment variable that names the redis-server to start instead of the one in PATH, as for the tests.
+// redisVar is the environment variable that names the redis-server to start instead of the one in PATH. The tests read it, too.
 const redisVar = "HOLDFAST_REDIS_SERVER"
 
 // redisServer is the Redis that all contenders share: one that the harness started, or the one that -redis names.

@@ -11,7 +11,7 @@ const (
 	jdk         = "a JDK 17 or later and Maven (Debian, Ubuntu: apt-get install default-jdk-headless maven)"
 )
 
-// startJVM starts the process that runs Redisson, once for the whole run, so that its code is compiled when it is measured.
+// startJVM starts the process that runs Redisson, once for the whole run, so that the JVM has compiled the code before it is measured.
 func (r *Run) startJVM() error {
 	if r.jvm != nil {
 		return nil

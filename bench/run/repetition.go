@@ -61,7 +61,7 @@ func (c *contender) measurePairs(window time.Duration) (repetition, error) {
 	return r, nil
 }
 
-// setKnown sets a figure to amount/by, unless the amount is negative, which means unknown. The growth of a heap is negative if more was
+// setKnown sets a figure to amount/by. A negative amount is unknown, and sets nothing: the growth of a heap is negative if more memory was
 // freed elsewhere than the measured objects took.
 func setKnown(f report.Figures, name string, amount, by float64) {
 	if amount >= 0 {

@@ -36,7 +36,7 @@ func TestMeasurePairs_ReturnsTheErrorOfASample(t *testing.T) {
 
 func TestSecondFigures_AreOfAllProcessesTogether(t *testing.T) {
 	f := report.Figures{}
-	secondFigures(f, []*load.Sample{{Seconds: []float64{10, 30, 20}}, {Seconds: []float64{5, 1, 1, 9}}}) // one ended a little later
+	secondFigures(f, []*load.Sample{{Seconds: []float64{10, 30, 20}}, {Seconds: []float64{5, 1, 1, 9}}}) // the second process ended a little later
 	assert.Equal(t, report.Figures{"second_min_per_s": 15, "second_max_per_s": 31}, f)
 }
 

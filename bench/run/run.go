@@ -115,7 +115,7 @@ func (r *Run) prepare(p *peer.Peer) error {
 	return nil
 }
 
-// takePart returns the contenders of a workload that can run.
+// takePart returns those contenders of a workload that can run.
 func (r *Run) takePart(w workload.Workload) (peers []*peer.Peer) {
 	for _, name := range w.Peers {
 		for _, p := range r.options.Peers {
@@ -197,7 +197,7 @@ func (r *Run) workload(w workload.Workload) {
 // disturbedMax limits how often a repetition is measured again because other programs were busy meanwhile.
 const disturbedMax = 5
 
-// repetition measures one contender once: c, or one that is opened for this repetition.
+// repetition adds one repetition to the outcome: of c or, if the workload is isolated, of a contender that is opened for this repetition.
 func (r *Run) repetition(n int, p *peer.Peer, w workload.Workload, c *contender, o *report.Outcome) {
 	again := disturbedMax
 	if r.options.Quick {

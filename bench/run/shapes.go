@@ -20,7 +20,7 @@ func (c *contender) marked() bool {
 	return c.w.Shape == workload.Holding || c.w.Shape == workload.Pending
 }
 
-// patience is how much longer than its window a workload may take, for its setup.
+// patience is the time for the setup of a workload, which is allowed in addition to its window.
 func (r *Run) patience(w workload.Workload) time.Duration {
 	return time.Duration(w.Names) * 2 * time.Millisecond
 }
@@ -37,7 +37,7 @@ func (c *contender) read() (counters, int, error) {
 	return now, own, err
 }
 
-// measured drives the processes. It returns the last process's sample, and what the server did between the marks.
+// measured drives the processes. It returns the last process's sample, and what the server did between the marks that the processes report.
 func (c *contender) measured(window time.Duration, atEnd func() error) (*load.Sample, counters, error) {
 	var before, between counters
 	var own, marks int
@@ -85,7 +85,7 @@ func (c *contender) measureHolding(window time.Duration) (repetition, error) {
 		f["commands_per_10s"] = server.commands / seconds * 10
 		f["bytes_per_10s"] = (server.in + server.out) / seconds * 10
 		f["connections"] = server.peers
-		if n >= 10_000 { // with fewer locks, the buffers of connections would outweigh them
+		if n >= 10_000 { // with fewer locks, the buffers of connections would outweigh the memory of the locks
 			setKnown(f, "server_bytes_per_lock", server.memory-empty.memory, n)
 		}
 	}
@@ -102,7 +102,7 @@ func (c *contender) measurePending(window time.Duration) (repetition, error) {
 		return repetition{}, err
 	}
 	all := c.processes
-	c.processes = all[len(all)-1:] // the last one waits
+	c.processes = all[len(all)-1:] // only the last process waits
 	defer func() { c.processes = all }()
 	s, server, err := c.measured(window, func() error {
 		if err := holder.send(load.Order{Do: load.Release, Client: client}); err != nil {
@@ -194,7 +194,7 @@ func (c *contender) passed(holder, waiter int) (released, acquired int64, err er
 		two, err := other.answer(load.At, hardWait)
 		return one.At, two.At, err
 	}
-	for range 2 { // the only process reports both instants, in either order
+	for range 2 { // if both clients are in one process, it reports both instants, in either order
 		r, err := p.answer(load.At, hardWait)
 		if err != nil {
 			return 0, 0, err
@@ -229,7 +229,7 @@ func (r *Run) check(p *peer.Peer) error {
 		w.Processes = 1
 	}
 	if p.OpenBatches != nil {
-		w.Naming = workload.Distinct // batches check themselves when they are opened
+		w.Naming = workload.Distinct // the load process itself checks batches, when it opens them
 	}
 	c, err := r.open(p, w)
 	if err != nil {

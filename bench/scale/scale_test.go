@@ -57,7 +57,7 @@ func TestRun_WaitersAreToldOfReleases(t *testing.T) {
 	assert.Less(t, c.Pace, 1.0)
 }
 
-// Once 64 processes wait, Redis assigns the places among them (scripts/lib/crowd.lua), and only the rows in front receive the messages of releases.
+// Once 64 processes wait, Redis assigns their places (scripts/lib/crowd.lua), and only the processes in front receive the messages of releases.
 func TestRun_ACrowdTakesTurns(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 400})
 	assert.Positive(t, c.Share, "each process had a turn")
@@ -87,14 +87,14 @@ func TestRun_ACrowdThatLeaves(t *testing.T) {
 	assert.Less(t, c.Scripts, 8.0)
 }
 
-// A process with a longer way to the server often comes too late when it is first, but it keeps its place.
+// If a process has a longer way to the server, it often tries too late when it is first in order, but it keeps its place.
 func TestRun_ACrowdWithASlowProcess(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 2000, Slow: 1})
 	assert.Greater(t, c.Share, 0.4)
 }
 
-// Subscribers that never want the lock hardly slow the others down. Up to 63 subscribers, processes find out about them by counting; beyond that, only
-// processes that want the lock have places.
+// Subscribers that never want the lock hardly slow the others down. If there are at most 63 subscribers, processes find out about these by counting.
+// If there are more, only processes that want the lock have places.
 func TestRun_MereListeners(t *testing.T) {
 	for _, d := range []Demand{{Processes: 4, Listeners: 20}, {Processes: 4, Listeners: 60}, {Processes: 4, Listeners: 200}, {Processes: 20, Listeners: 60}} {
 		d.Names, d.Grants = 1, 1000

@@ -16,7 +16,7 @@ const (
 )
 
 // wire is a connection to the server that delays messages. Neither side waits for the other to read. The handshake is not delayed:
-// go-redis holds a mutex during it, and the time of a bubble stands still while a goroutine waits for a mutex.
+// go-redis holds a mutex during it, and the clock of a synctest bubble stands still while a goroutine waits for a mutex.
 type wire struct {
 	net.Conn
 	out, in *lane

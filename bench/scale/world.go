@@ -38,7 +38,7 @@ type Demand struct {
 	Leavers  int           // number of processes that stop wanting locks half a second after the beginning
 	Slow     int           // number of processes whose messages take three times as long
 
-	Listeners int // number of subscribers to the releases of each lock that never want it
+	Listeners int // for each lock, number of subscribers to its releases that never want the lock
 }
 
 // zipfS is the exponent of Zipf's law: of 10 000 names, the first is chosen about every seventh time.
@@ -122,7 +122,7 @@ type world struct {
 	longest float64
 }
 
-// place is one name.
+// place is the state of the lock with one name.
 type place struct {
 	wanted int     // the number of contenders that wait for it, hold it, or release it
 	waits  []*wait // those that have not ended
@@ -273,7 +273,8 @@ func (w *world) comes(name int) *wait {
 	return it
 }
 
-// shortest is the least wait that counts for Longest. A process that is alone at a lock may leave it free for 25 ms, for clients that only poll.
+// shortest is the least wait that counts for Longest. A shorter wait may have another cause than rivals: a process that is alone at a lock may leave
+// it free for 25 ms, for clients that only poll.
 const shortest = 50 * time.Millisecond
 
 // waited records the end of a wait, even of one that the end of the world cuts short.

@@ -49,8 +49,8 @@ type Workload struct {
 	Permits int           `json:"permits,omitempty"` // number of permits of a semaphore
 	Section time.Duration `json:"section"`
 	Poll    time.Duration `json:"poll,omitempty"`    // interval at which polling waiters retry: the best of 1, 10 and 100 ms
-	Linger  time.Duration `json:"linger,omitempty"`  // how long a contender that can do so keeps released locks
-	Visits  time.Duration `json:"visits,omitempty"`  // at this interval the last process takes one of the first process's locks, each in turn; it does nothing else
+	Linger  time.Duration `json:"linger,omitempty"`  // how long a contender keeps released locks, if it can
+	Visits  time.Duration `json:"visits,omitempty"`  // the last process only takes the first process's locks, one after the other, at this interval
 	WaitMin time.Duration `json:"waitMin,omitempty"` // in a Handover, the least time from the beginning of the wait to the release
 	WaitMax time.Duration `json:"waitMax,omitempty"`
 

@@ -232,7 +232,7 @@ func TestExec_AtMost(t *testing.T) {
 	assertGone(t, group)
 }
 
-// A short --at-most shortens the time for which the command is stopped before the end of its lease. Otherwise the command would not start.
+// If --at-most is short, the default of --grace is shorter, too. With the usual default, the command would get SIGTERM as soon as it has started.
 func TestExec_ShortAtMost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

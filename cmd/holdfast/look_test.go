@@ -97,7 +97,7 @@ func TestLs_NoTitlesWithoutAnAnswer(t *testing.T) {
 	assert.Equal(t, "NAME\tKIND\tHOLDER\tPROCESS\tTTL\tWAITING\n", out, "an empty list has titles")
 }
 
-// A server that accepts connections but has stopped must not keep a command for long, and the error says what is wrong.
+// If a server accepts connections but does not answer, a command must not wait for long, and its error says what is wrong.
 func TestShow_SilentServer(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -179,7 +179,7 @@ func TestACL_IsEnoughForCheck(t *testing.T) {
 	}
 }
 
-// The rules are those of SECURITY.md.
+// The rules that acl prints are those of SECURITY.md.
 func TestACL_IsThatOfSecurity(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../SECURITY.md")
@@ -268,7 +268,7 @@ func TestACL_PrefixWithTheWordNAME(t *testing.T) {
 	assert.Equal(t, strings.ReplaceAll(plain, "app:", "X_NAME:"), odd)
 }
 
-// A command that a signal interrupts while Redis is silent says nothing: no error, and no finding about a Redis that was not waited for.
+// If a signal interrupts a command while Redis is silent, the command prints nothing: no error, and no finding about Redis.
 func TestCommands_Interrupted(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"ls"}, {"show", "orders"}, {"free", "--yes", "orders"}, {"check"}, {"check", "--json"}} {

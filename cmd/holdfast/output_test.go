@@ -32,7 +32,7 @@ func TestOutput_DiskIsFull(t *testing.T) {
 	}
 }
 
-// If the reader of a pipe goes away, the command ends by SIGPIPE, as it would without holdfast.
+// If the reader of the command's output goes away, SIGPIPE ends the command, as it would without holdfast.
 func TestOutput_ReaderLeaves(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

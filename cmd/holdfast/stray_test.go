@@ -146,8 +146,8 @@ func TestExec_InsideAnother(t *testing.T) {
 	locktest.Await(t, "init to collect the guardian", func() bool { return syscall.Kill(group, 0) != nil })
 }
 
-// The whole machine is suspended, or a container is frozen, until another process holds the lock. When it resumes, the command is killed almost
-// at once.
+// The whole machine is suspended, or a container is frozen, until another process holds the lock. When the machine or container resumes, the command
+// is killed almost at once.
 func TestExec_AllAreSuspended(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -110,7 +110,7 @@ func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 }
 
 // holds reports whether one of the leases of this name is valid. If the caller has lost the lock, the valid lease may be that of another goroutine.
-// holds returns true all the same: certmagic passes only the name, so with false the attempts of both goroutines would fail.
+// holds returns true all the same: certmagic passes only the name, so if holds returned false, the attempts of both goroutines would fail.
 func (s *storage) holds(name string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *storage) keep(name string, lease *holdfast.Lease) {
 	s.leases[name] = append(s.leases[name], lease)
 }
 
-// replace puts a lease in the place of a lost one. It returns false if there is none any more: certmagic.CleanUpOwnLocks has unlocked it.
+// replace puts a lease in the place of a lost one. It returns false if the name has no lease any more: certmagic.CleanUpOwnLocks has unlocked it.
 func (s *storage) replace(name string, lease *holdfast.Lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

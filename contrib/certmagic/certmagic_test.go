@@ -112,7 +112,7 @@ func TestWrap_AttemptsContinueAfterALoss(t *testing.T) {
 				}
 				a.refuse = func() error {
 					redis.Lose("certmagic:issue_cert_example.com")
-					a.refuse = func() error { <-time.After(2 * time.Minute); return nil } // the next attempt is after a minute
+					a.refuse = func() error { <-time.After(2 * time.Minute); return nil } // longer than the minute until the next attempt
 					return errors.New("come back later")
 				}
 				began, obtained := time.Now(), make(chan error)

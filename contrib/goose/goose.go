@@ -41,7 +41,7 @@ type locker struct {
 	name string
 
 	mu     sync.Mutex
-	leases map[*sql.Conn][]*holdfast.Lease // by session, or all under nil; oldest first: all but the last were lost and are not unlocked yet
+	leases map[*sql.Conn][]*holdfast.Lease // by session (without sessions, under nil), oldest first; all but the last were lost and not yet unlocked
 }
 
 // Lock waits for the lock.

@@ -82,7 +82,7 @@ func TestLocker_SaysWhatIsWrong(t *testing.T) {
 	assert.ErrorIs(t, bad.Lock(t.Context(), nil), holdfast.ErrInvalid)
 }
 
-// Redis is away when all migrations have been applied. Up says so, but the lock was held until then.
+// Redis is away when all migrations have been applied. The error of Up says that the release is not confirmed. It is not ErrLeaseLost.
 func TestLocker_RedisIsAwayAtTheEnd(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)

@@ -80,7 +80,7 @@ func (d *driver) Lock() error {
 }
 
 // Unlock releases the driver's own lock, then the one in Redis. It does not return an error of the release, because golang-migrate would
-// then take the driver for locked for ever. If the lock was lost while a migration ran, SetVersion has said so.
+// then treat the driver as locked for ever. If the lock was lost while a migration ran, SetVersion has said so.
 func (d *driver) Unlock() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,8 +95,8 @@ func (d *driver) Unlock() error {
 	return nil
 }
 
-// Close closes the driver. It also releases the lock in Redis if Unlock has failed, or was not called: the watchdog would renew it for as long as
-// the process lives.
+// Close closes the driver. It also releases the lock in Redis if Unlock has failed, or was not called. Otherwise the watchdog would renew the lock
+// for as long as the process lives.
 func (d *driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -118,8 +118,8 @@ func (h *hooked) Run(migration io.Reader) error {
 	return h.Driver.Run(migration)
 }
 
-// The lock is lost while a migration runs, or Redis is away from then on. The migration that has run is recorded, no further one begins after a
-// loss, and the same Migrate continues.
+// The lock is lost while a migration runs, or Redis is away from then on. That migration is recorded. After a loss no further migration begins,
+// but the next Up of the same Migrate continues.
 func TestWrap_LostWhileAMigrationRuns(t *testing.T) {
 	t.Parallel()
 	lose := func(redis *holdfasttest.Server, _ *holdfast.Runtime) { redis.Lose("orders/migrations") }

@@ -16,7 +16,7 @@ type order struct {
 	spoiled bool // it makes the clerk fail
 }
 
-// page is a message of a clerk to itself: the next piece of the work. In between it receives other messages, such as Lost.
+// page is a message of a clerk to itself: the next piece of the work. Between two pages the clerk receives other messages, such as Lost.
 type page struct{}
 
 // clerk is an actor that needs the lock for every order. It has one order at a time.
@@ -38,7 +38,7 @@ func (k *clerk) Receive(c actor.Context) {
 		k.order = m
 		k.acquire(c)
 	case *protocol.Granted:
-		k.held = m // before anything can fail, because a release needs the serial
+		k.held = m // stored before anything can fail, because a release needs the serial
 		k.say("has the lock")
 		c.Send(c.Self(), page{})
 	case *protocol.Refused:
@@ -62,7 +62,7 @@ func (k *clerk) acquire(c actor.Context) {
 	c.Request(k.lock.PID(), &protocol.Acquire{ID: k.ids, Kind: protocol.KindLock, Lock: k.lock.Name(), Wait: time.Minute})
 }
 
-// work does one page. Lost may still be in the mailbox, so Valid is called immediately before the side effect.
+// work does one page. The message Lost may still be in the mailbox, so Valid is called immediately before the side effect.
 func (k *clerk) work(c actor.Context) {
 	switch {
 	case k.held == nil || !k.held.Valid():

@@ -242,7 +242,7 @@ func TestServe_EndsInOrder(t *testing.T) {
 	ctx, terminate := context.WithCancel(t.Context())
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := rt.Lock("orders").Do(r.Context(), func(context.Context) error {
-			terminate() // while it works
+			terminate() // while the request holds the lock
 			return nil
 		})
 		_, _ = fmt.Fprint(w, err)

@@ -30,7 +30,7 @@ type stage struct {
 	server *embedded.Server // nil if the server is not part of this process
 	a, b   *party
 	prefix string
-	used   []string // keys
+	used   []string // the keys of the locks used so far
 }
 
 // party is a runtime with its own Redis client, like a separate process.
@@ -48,7 +48,7 @@ type scene struct {
 }
 
 // checkURL reports what is wrong with a Redis URL. It does not repeat a part that may belong to a password: no part of a URL that cannot be parsed,
-// and nothing of the path or the parameters if they contain an @. The password in redis://:9/secret=@host looks like a port and a path.
+// and nothing of the path or the parameters if they contain an @. For example, the password in redis://:9/secret=@host looks like a port and a path.
 func checkURL(raw string) error {
 	const doubt = "is a special character in the password not percent-encoded?"
 	_, err := redis.ParseURL(raw)
@@ -99,7 +99,7 @@ func (s *stage) enter(ctx context.Context) (err error) {
 func (s *stage) join(ctx context.Context, name string) (*party, error) {
 	options, err := redis.ParseURL(s.url)
 	if err != nil {
-		return nil, err // checked before
+		return nil, err // does not happen: checkURL has accepted the URL
 	}
 	options.DialTimeout, options.DialerRetries, options.MaxRetries = 2*time.Second, 1, -1 // so that a server that does not answer is reported soon
 	client := redis.NewClient(options)
@@ -126,7 +126,7 @@ func (p *party) leave(ctx context.Context) error {
 	return errors.Join(p.Close(ctx), p.client.Close())
 }
 
-// key returns the Redis key of a lock, which no other run uses.
+// key returns the Redis key of a lock. No other run of the program uses this key.
 func (s *stage) key(name string) string { return s.prefix + name }
 
 // perform plays one scene within its time limit.

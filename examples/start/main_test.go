@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// terminal is a run of the program. Its lines can be read one after the other.
+// terminal is a run of the program. The lines that it prints can be read one after the other.
 type terminal struct {
 	*exec.Cmd
 	lines *bufio.Scanner
@@ -50,7 +50,7 @@ func (r terminal) line(t *testing.T) string {
 	return r.lines.Text()
 }
 
-// A supervisor must see that the program has failed.
+// Without a Redis, the exit code of the program is 1, so that a supervisor sees that it has failed.
 func TestStart_FailsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	program := build(t)

@@ -50,7 +50,7 @@ func Example_asynq() {
 		}()
 		task := <-enqueued
 		fmt.Println("process", i, "enqueues", task.Type)
-		stop() // a deploy
+		stop() // a deployment ends this process
 		if err := <-stopped; err != nil {
 			log.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func (t Target) lasts(ctx context.Context) { Pause(ctx, t.span()) }
 
 func (t Target) span() time.Duration { return time.Duration(t.Dice.Int64N(int64(t.Most))) }
 
-// Choose draws one of several faults.
+// Choose returns a random one of several faults, by their weights.
 func Choose(dice *rand.Rand, faults []Fault) Fault {
 	sum := 0
 	for _, f := range faults {

@@ -33,7 +33,7 @@ func echo() {
 	}
 }
 
-// parent starts a child of its own, which shares its output and keeps running when its input ends.
+// parent starts a child of its own, which also holds the write end of the output, and runs for ten minutes.
 func parent() {
 	sleep := exec.Command("sleep", "600")
 	sleep.Stdout = os.Stdout

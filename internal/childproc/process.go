@@ -10,7 +10,7 @@ import (
 // stopWait bounds the wait until a process has really stopped.
 const stopWait = 5 * time.Second
 
-// Process is a started child process. On Linux it dies with this process. Its methods are safe for concurrent use.
+// Process is a started child process. On Linux it dies with the process that started it. Its methods are safe for concurrent use.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -58,7 +58,7 @@ func (p *Process) Err() error {
 
 // Kill kills the process and waits for its end. Killing an ended process does nothing.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended by itself
+	_ = p.cmd.Process.Kill() // the process may have ended by itself
 	<-p.done
 }
 

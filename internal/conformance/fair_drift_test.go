@@ -22,7 +22,7 @@ const fairWait = 5 * time.Minute
 // tolerance covers the time that passes between two readings of the clock.
 const tolerance = 20 * time.Second
 
-// scores returns the queue in order, with its scores.
+// scores returns the waiters in the queue, in order, with their scores.
 func scores(t *testing.T, p *locktest.Place) []redis.Z {
 	t.Helper()
 	found, err := p.Redis.ZRangeWithScores(t.Context(), redissonpeer.FairTimeoutKey(p.Name), 0, -1).Result()

@@ -38,7 +38,7 @@ const (
 )
 
 // Containing matches requests that contain all the texts, byte by byte: a script's SHA, a key, a command as
-// the client writes it (go-redis writes them in lower case).
+// the client writes it (go-redis writes commands in lower case).
 func Containing(texts ...string) func(request []byte) bool {
 	return func(request []byte) bool {
 		for _, text := range texts {

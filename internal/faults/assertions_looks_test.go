@@ -35,7 +35,7 @@ func (w *world) observe(ctx context.Context) {
 			return nil
 		})
 		if err != nil {
-			continue // it does not answer
+			continue // the server does not answer
 		}
 		after := time.Now()
 		for i, l := range w.locks {

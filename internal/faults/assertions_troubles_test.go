@@ -65,7 +65,7 @@ func keepBusy(ctx context.Context, w *world) {
 		select {
 		case <-ended:
 		case <-time.After(worldLease):
-			_ = w.redis.ScriptKill(context.Background()).Err() // it had not begun
+			_ = w.redis.ScriptKill(context.Background()).Err() // the script had not begun when it should have been killed
 			<-ended
 		}
 	})

@@ -26,7 +26,7 @@ const (
 	backlogVar   = "HOLDFAST_BACKLOG"
 	backlogWatch = 3 * time.Second // how long the process watches itself once it has asked for all locks
 	backlogMost  = 9 * time.Second // the longest outage allowed: shorter than a third of the lease, after which an acquire gives up on Redis
-	backlogEach  = 8 << 10         // bytes of heap
+	backlogEach  = 8 << 10         // the most bytes of heap for each waiter
 )
 
 var backlogPending = flag.Int("faults.pending", 20_000, "acquires that wait in an outage, in TestFault_BacklogOfAnOutage")

@@ -13,8 +13,8 @@ import (
 )
 
 // Many locks that are acquired at the same time share one script call. If one of them is refused, the others are still granted. A lock may be
-// refused because its key holds something that is not a lock, or because the user has no right to its name. In the latter case Redis refuses the
-// whole call.
+// refused because its key holds something that is not a lock, or because the user has no right to its name. If a right is missing, Redis refuses
+// the whole call.
 func TestFault_OneOfManyIsRefused(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -154,7 +154,7 @@ func TestFault_CloseWaitsForSlowCallbacks(t *testing.T) {
 	assert.Len(t, locktest.Recorded[holdfast.RequestDropped](&events), 500)
 }
 
-// For requests of actors, the NameMapper runs in a front actor. If it panics, only the request is refused.
+// The actor that receives the requests of users' actors calls the NameMapper. If the NameMapper panics, only that request is refused.
 func TestFault_NameMapperThatPanics(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Acquires are cancelled at random instants around the grant, for each way in which a lock is granted. Either the caller holds the lock, or the
-// lock is soon free; never both, never neither.
+// Acquires are cancelled at random instants around the grant, for each way in which a lock is granted. Afterwards either the caller holds the lock,
+// or the lock is soon free.
 func TestFault_CancelMeetsTheGrant(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -190,8 +190,8 @@ func TestFault_CheckForUnknownKinds(t *testing.T) {
 	assert.NoError(t, rt.CheckFor(t.Context(), holdfast.KindLatch, holdfast.KindLatch))
 }
 
-// A check of all kinds sends its calls in few pipelines. With one exchange for each call it would take longer than it may, if the server is 50 ms
-// away or the machine is busy, and would then blame the server.
+// A check of all kinds sends its calls in few pipelines. With one exchange for each call, a check of a server that is 50 ms away, or on a busy
+// machine, would not end within its time limit. It would then report that the server does not answer.
 func TestFault_CheckExchangesLittle(t *testing.T) {
 	t.Parallel()
 	client, pipelines := redistest.Shared(t).Client(t), &locktest.CountPipelines{}

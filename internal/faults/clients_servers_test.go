@@ -16,12 +16,12 @@ import (
 type clientServers struct {
 	single         *redistest.Server // has a user with a password
 	user, password string
-	socket         string // of single
+	socket         string // the Unix socket of single
 	encrypted      *redistest.Server
-	trusting       *tls.Config // for encrypted
+	trusting       *tls.Config // lets clients trust encrypted
 	cluster        *redistest.Cluster
 	guarded        *redistest.Guarded
-	lookers        []*redis.Client // at all of them
+	lookers        []*redis.Client // one for each of these servers except the Sentinels
 }
 
 func startClientServers(t *testing.T) *clientServers {

@@ -62,7 +62,7 @@ func TestFault_EveryClientOfGoRedis(t *testing.T) {
 	}
 }
 
-// showClientWorks makes two processes with such clients hold a lock, wait for it, wake each other and use a semaphore.
+// showClientWorks makes two processes, each with a client from the given function, hold a lock, wait for it, wake each other and use a semaphore.
 func showClientWorks(t *testing.T, servers *clientServers, client makeClient) {
 	lease := locktest.Unhurried(1500 * time.Millisecond) // it is renewed twice a second
 	runtime := func() *holdfast.Runtime {
@@ -85,7 +85,7 @@ func showClientWorks(t *testing.T, servers *clientServers, client makeClient) {
 	require.NoError(t, other.Semaphore(name).Acquire(t.Context(), 1))
 }
 
-// TestClients_DocumentAgrees compares the rows with the table in doc/operations.md.
+// TestClients_DocumentAgrees compares the test's rows with the table in doc/operations.md.
 func TestClients_DocumentAgrees(t *testing.T) {
 	t.Parallel()
 	var documented, tested []string
@@ -135,7 +135,7 @@ func clientTable(t *testing.T) (lines []string) {
 	return lines
 }
 
-// onServer makes a client of the single server, for its user with a password, with options that a test changes.
+// onServer makes a client of the single server that logs in as the user with a password. The function change sets further options.
 func onServer(change func(o *redis.Options)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := s.single.Options()
@@ -145,7 +145,7 @@ func onServer(change func(o *redis.Options)) makeClient {
 	}
 }
 
-// onCluster makes a client of the cluster, with options that a test changes.
+// onCluster makes a client of the cluster. The function change sets further options.
 func onCluster(change func(o *redis.ClusterOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.ClusterOptions{Addrs: s.cluster.Addrs(), MaintNotificationsConfig: noMaintenance()}
@@ -154,7 +154,7 @@ func onCluster(change func(o *redis.ClusterOptions)) makeClient {
 	}
 }
 
-// onSentinel makes a client of Sentinel, with options that a test changes.
+// onSentinel makes a client that finds the master by Sentinel. The function change sets further options.
 func onSentinel(change func(o *redis.FailoverOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.FailoverOptions{MasterName: redistest.GuardedName, SentinelAddrs: s.sentinels()}
@@ -163,7 +163,7 @@ func onSentinel(change func(o *redis.FailoverOptions)) makeClient {
 	}
 }
 
-// universal makes a client with NewUniversalClient, with options that a test changes.
+// universal makes a client with NewUniversalClient. The function change sets its options.
 func universal(change func(s *clientServers, o *redis.UniversalOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.UniversalOptions{MaintNotificationsConfig: noMaintenance()}
@@ -172,7 +172,7 @@ func universal(change func(s *clientServers, o *redis.UniversalOptions)) makeCli
 	}
 }
 
-// both tries an option on a server and on a cluster.
+// both returns two makers of clients, to try an option on a server and on a cluster.
 func both(server func(o *redis.Options), cluster func(o *redis.ClusterOptions)) []makeClient {
 	return []makeClient{onServer(server), onCluster(cluster)}
 }

@@ -50,7 +50,7 @@ func (c *clocked) permits(rt *holdfast.Runtime) *holdfast.PermitSemaphore {
 // the lease, however large the step is. The next holder gets the lock at once, with a larger token. The waiters of a fair lock are served too.
 func TestFault_ServerClockStepsForward(t *testing.T) {
 	t.Parallel()
-	for _, step := range []time.Duration{20 * time.Second, time.Hour, 30 * 24 * time.Hour} { // a permit has 10 s more
+	for _, step := range []time.Duration{20 * time.Second, time.Hour, 30 * 24 * time.Hour} { // Redis keeps a permit for 10 s after its lease
 		t.Run(step.String(), func(t *testing.T) {
 			t.Parallel()
 			c := newClocked(t)
@@ -79,13 +79,13 @@ func TestFault_ServerClockStepsForward(t *testing.T) {
 				locktest.Release(t, next)
 			}
 			c.showFixedAfter(t, step)
-			locktest.Await(t, "nothing to be left", func() bool { return len(locktest.Keys(t, c.places[0].Redis)) == 1 }) // the permits
+			locktest.Await(t, "nothing to be left", func() bool { return len(locktest.Keys(t, c.places[0].Redis)) == 1 }) // the number of permits stays
 			assert.NoError(t, c.holder.Check(t.Context()), "it does not depend on clocks")
 		})
 	}
 }
 
-// showFixedAfter asserts that a fixed lease is gone if the step was longer than the lease; its release reports the loss.
+// showFixedAfter asserts that the release of a fixed lease reports the loss if the step was longer than the lease, and succeeds otherwise.
 func (c *clocked) showFixedAfter(t *testing.T, step time.Duration) {
 	for i, lease := range c.fixed {
 		if step < time.Minute {
@@ -96,8 +96,8 @@ func (c *clocked) showFixedAfter(t *testing.T, step time.Duration) {
 	}
 }
 
-// A server whose clock steps back keeps the keys of locks for longer. Holders still exclude each other, fixed leases end on time by their
-// holder's clock, and tokens keep growing. The price: the locks of dead holders stay taken for longer.
+// A server whose clock steps back keeps the keys of locks for longer. Holders still exclude each other, fixed leases end on time by their holders'
+// clocks, and tokens keep growing. The price: the locks of dead holders stay taken for longer.
 func TestFault_ServerClockStepsBack(t *testing.T) {
 	t.Parallel()
 	for _, step := range []time.Duration{time.Minute, 30 * 24 * time.Hour} {
@@ -134,8 +134,8 @@ func TestFault_ServerClockStepsBack(t *testing.T) {
 	}
 }
 
-// The lock of a dead holder stays taken until the server's clock has caught up after a step back, as documented. Waiters get ErrNotAcquired at the
-// end of their wait.
+// If the server's clock steps back, the lock of a dead holder stays taken until the clock has caught up, as documented. Waiters get ErrNotAcquired at
+// the end of their wait.
 func TestFault_DeadHolderAndServerClockStepsBack(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(clockLease) // the server must notice the step before the lease ends

@@ -64,7 +64,7 @@ func TestFault_StartWhileAMasterIsDown(t *testing.T) {
 }
 
 // TestFault_CloseWhileAMasterIsSilent closes a runtime whose cluster client has no timeouts, while masters accept its connections and never reply.
-// Close is quick, because the runtime has sent nothing to them that it would have to release.
+// Close is quick, because the runtime has sent these masters no acquire that it would have to release.
 func TestFault_CloseWhileAMasterIsSilent(t *testing.T) {
 	t.Parallel()
 	for name, alive := range map[string]bool{"one": true, "all": false} {

@@ -18,8 +18,8 @@ import (
 
 func crashLease() time.Duration { return locktest.Unhurried(900 * time.Millisecond) }
 
-// keepings are the ways in which Redis persists writes. With everysec, a server that must wait for the disk answers before it has written anything.
-// So killing the server process may lose the same writes as a power failure.
+// keepings are the ways in which Redis persists writes. With everysec, while an earlier sync to the disk is still running, the server answers
+// commands before it has written anything. So killing the server process may lose the same writes as a power failure.
 var keepings = map[string]struct {
 	args  []string
 	keeps bool
@@ -29,8 +29,8 @@ var keepings = map[string]struct {
 	"always":   {[]string{"--appendonly", "yes", "--appendfsync", "always"}, true},
 }
 
-// A server crashes again and again, with and without keeping its data. Tokens increase in any case. If the server keeps its grants, no two leases
-// are valid at once. Otherwise the test counts how often two are, which is documented as not promised.
+// A server crashes again and again, with and without keeping its data. Tokens increase in any case. If the server keeps its grants, no two leases are
+// valid at once. Otherwise two may be, as documented, and the test counts how often that happens.
 func TestFault_ServerCrashes(t *testing.T) {
 	t.Parallel()
 	for how, keeping := range keepings {
@@ -95,7 +95,7 @@ type wreck struct {
 	tokens []tokenSeen
 }
 
-// tokenSeen is a token, when it was asked for, and when it was received.
+// tokenSeen is a token, with the times at which it was requested and received.
 type tokenSeen struct {
 	call, got time.Time
 	token     int64

@@ -48,7 +48,7 @@ type (
 	}
 )
 
-// inChild calls run when the parent's first line arrives on standard input, and ends run's ctx at the second line or at the end of the input.
+// inChild calls `run` when the parent's first line arrives on standard input. The second line, or the end of the input, ends the ctx of `run`.
 func inChild(run func(ctx context.Context, order crowdOrder) ([][]time.Duration, error)) {
 	var order crowdOrder
 	err := json.Unmarshal([]byte(os.Getenv(crowdVar)), &order)
@@ -183,7 +183,7 @@ func visits(ctx context.Context, pause time.Duration, once func() (bool, error))
 	}
 }
 
-// withPeer calls do with a lock of another implementation. Its TryLock listens to no messages.
+// withPeer calls `do` with a lock of another implementation. Its TryLock listens to no messages.
 func withPeer(order crowdOrder, do func(lock *redissonpeer.RLock) error) error {
 	client := redis.NewClient(&redis.Options{Addr: order.Addr})
 	defer func() { _ = client.Close() }()

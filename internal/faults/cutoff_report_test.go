@@ -44,7 +44,7 @@ func (r *cutReport) String() string {
 		r.tries, r.void, r.stalled, r.told[len(r.told)/2], r.told[len(r.told)-1], r.margin)
 }
 
-// check looks at one try when all is over.
+// check checks the times of one try, after all tries have ended.
 func (c *cutOff) check(t *testing.T, pauses gaps, report *cutReport) {
 	t.Helper()
 	c.doneAt = c.doneOr(t)

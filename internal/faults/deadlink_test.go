@@ -67,8 +67,8 @@ func showDeadConnections(t *testing.T, name string) {
 	locktest.Await(t, "the last dead connection to be given up", func() bool { return rt.Check(t.Context()) == nil })
 }
 
-// Connections die silently under a short lease. Calls stop waiting for their answers before the client's ReadTimeout ends their connections, so
-// nobody waits for that timeout. New connections do not work until the runtime has as many hanging calls as it allows. After that, releases and
+// Connections die silently under a short lease. The runtime stops waiting for an answer before the client's ReadTimeout ends the connection, so
+// nobody waits for that timeout. The test lets new connections work only when as many calls hang as the runtime allows. After that, releases and
 // acquires are executed soon.
 func TestFault_DeadConnectionsAndAShortLease(t *testing.T) {
 	t.Parallel()
@@ -132,8 +132,8 @@ type dying struct {
 	route atomic.Value // where new connections go
 }
 
-// newDyingClient returns a client with the options that clients has under this name, and the link that it uses. The connections of the link can be
-// made to die silently.
+// newDyingClient returns a client with the options clients[name], and the link that the client uses. The connections of the link can be made to die
+// silently.
 func newDyingClient(t *testing.T, p *locktest.Place, name string) (*redis.Client, *dying) {
 	d := &dying{proxy: faultproxy.New(t, p.Addr), addr: p.Addr}
 	t.Cleanup(d.proxy.Heal)

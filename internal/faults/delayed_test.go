@@ -17,7 +17,7 @@ import (
 
 const (
 	perRound = 20
-	// window limits the time from the sending of an attempt to its execution, with a lease of 30 s.
+	// window is the longest time from the sending of an attempt to its execution, if the lease is 30 s.
 	window = 2 * time.Second
 )
 
@@ -64,7 +64,7 @@ type lateness struct {
 	*wire
 	orphan  time.Duration
 	locks   []*wire
-	waiters []*holdfast.Pending // elsewhere
+	waiters []*holdfast.Pending // in another runtime
 }
 
 func newLateness(t *testing.T, w *wire, orphan time.Duration) *lateness {
@@ -75,8 +75,8 @@ func newLateness(t *testing.T, w *wire, orphan time.Duration) *lateness {
 	return l
 }
 
-// holdUp runs call for each lock, and holds its requests up in the proxy. The context of a call ends after 1 to 21 ms. When all calls have returned,
-// holdUp waits for up to 50 ms more, and then lets the requests through. When holdUp returns, all requests have arrived.
+// holdUp runs `call` for each lock, and holds the requests up in the proxy. The context of a call ends after 1 to 21 ms. When all calls have
+// returned, holdUp waits for up to 50 ms more, and then lets the requests through. When holdUp returns, all requests have arrived.
 func (l *lateness) holdUp(t *testing.T, call func(ctx context.Context, w *wire)) {
 	l.proxy.Blackhole(true)
 	var callers sync.WaitGroup
@@ -140,7 +140,7 @@ func lateReleases(t *testing.T, l *lateness) {
 	l.assertNext(t)
 }
 
-// latePasses passes a lock on to a waiter that has gone.
+// latePasses delays the call that passes a lock on to the next waiter, until that waiter has gone.
 func latePasses(t *testing.T, l *lateness) {
 	leases := map[*wire]*holdfast.Lease{}
 	for _, w := range l.locks {
@@ -173,7 +173,7 @@ func lateInspects(t *testing.T, l *lateness) {
 	}
 }
 
-// lateForceReleases delays force-releases until another runtime holds the lock: they must not free it.
+// lateForceReleases delays force-releases until another runtime holds the lock. They must not free the lock then.
 func lateForceReleases(t *testing.T, l *lateness) {
 	var mu sync.Mutex
 	next := map[*wire]*holdfast.Lease{}
@@ -240,7 +240,7 @@ func overtakeAcquire(t *testing.T, w *wire) {
 	locktest.Await(t, "the late acquire", func() bool {
 		return w.Exists(t) || time.Since(start) > 2*delay && !w.late()
 	})
-	if w.Exists(t) { // it does not exist if a busy machine did not send the acquire in time
+	if w.Exists(t) { // otherwise a busy machine did not send the acquire in time
 		w.assertNoOrphan(t, window+soon)
 	}
 	w.assertNext(t, w.wait(t))

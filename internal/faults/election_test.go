@@ -67,7 +67,7 @@ func (panicking) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPip
 	return func(context.Context, []redis.Cmder) error { panic("of the hook") }
 }
 
-// A Logger that panics, blocks or ends its goroutine does not keep an election from ending a term.
+// An election ends a term even if the Logger panics, blocks or ends its goroutine.
 func TestFault_LoggerHarmsNoElection(t *testing.T) {
 	t.Parallel()
 	for name, do := range badLoggers {

@@ -97,7 +97,7 @@ func lastTold(t *testing.T, leases []*holdfast.Lease) func() time.Time {
 	}
 }
 
-// evictEverything leaves the server no memory until all locks are gone.
+// evictEverything keeps the server out of memory until it has evicted all locks.
 func evictEverything(t *testing.T, all []held) {
 	client := all[0].Redis
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
@@ -114,8 +114,8 @@ func evictEverything(t *testing.T, all []held) {
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 }
 
-// Redis evicts, or somebody deletes, one of the two keys of a fair lock's queue. Its waiters queue again, and the remains of the other key block
-// nobody.
+// Redis evicts, or somebody deletes, one of the two keys of a fair lock's queue. The lock's waiters queue again, and what the other key still
+// contains blocks nobody.
 func TestFault_HalfOfAQueueIsLost(t *testing.T) {
 	t.Parallel()
 	for _, half := range []string{"redisson_lock_timeout", "redisson_lock_queue"} {

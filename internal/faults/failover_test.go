@@ -191,7 +191,7 @@ func (f *failover) round(t *testing.T) {
 	f.restore()
 }
 
-// onceMore returns a function that waits until a count of every member of every crew is higher than now.
+// onceMore notes a count of every member of every crew. The function that it returns waits until each of these counts has grown.
 func (f *failover) onceMore(t *testing.T, what string, counts func(c *crew) []int) (wait func()) {
 	now := func(c *crew) []int {
 		c.mu.Lock()

@@ -14,7 +14,8 @@ import (
 )
 
 // A force-release may be executed between an acquire of the same runtime and its answer. Then the acquirer either learns of the force-release at
-// once, or has a grant that Redis still has. It never gets a grant that was freed: with a fixed lease, nobody would notice before the lease ends.
+// once, or has a grant that Redis still has. It never gets a grant that was freed: with a fixed lease, nobody would notice the loss before the lease
+// ends.
 func TestFault_ForceReleaseMeetsAnAcquire(t *testing.T) {
 	t.Parallel()
 	readers := locktest.Kind{Name: "read lock", Lock: func(rt *holdfast.Runtime, name string) *holdfast.Lock { return rt.RWLock(name).Read() }}

@@ -23,7 +23,7 @@ var freezes = map[string]func(t *testing.T, p *locktest.Place) (thaw func()){
 	"busy":    busy,
 	"all clients paused": func(t *testing.T, p *locktest.Place) func() {
 		require.NoError(t, p.Redis.Do(t.Context(), "client", "pause", (2*frozenLease).Milliseconds(), "all").Err())
-		return func() { assert.NoError(t, p.Redis.Ping(context.Background()).Err()) } // answered when it is over
+		return func() { assert.NoError(t, p.Redis.Ping(context.Background()).Err()) } // answered when the pause is over
 	},
 }
 

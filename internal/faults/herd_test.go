@@ -91,8 +91,8 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 	}
 }
 
-// letIn runs the test show for the kinds that take turns, each on its own server. A fair lock serves by its queue
-// (TestFairLock_GrantsInOrderOfQueueing), a spin lock by chance (TestPromise_TurnsAreBounded).
+// letIn runs `show` for the kinds that take turns, each on its own server. A fair lock serves by its queue (TestFairLock_GrantsInOrderOfQueueing), a
+// spin lock by chance (TestPromise_TurnsAreBounded).
 func letIn(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		if !p.Kind.TakesTurns() {

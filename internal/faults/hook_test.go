@@ -120,7 +120,7 @@ func oneAtATime(t *testing.T, one, other *holdfast.Lock, woken bool) {
 }
 
 // wantedUnderAPrefix lets a lock linger until another process wants it. The demand names the lock's key as the server knows it, with the prefix. If
-// no message arrives, that process polls.
+// no message arrives, the waiting process polls.
 func wantedUnderAPrefix(t *testing.T, server *redistest.Server, hook redis.Hook, other *holdfast.Lock) {
 	client := locktest.NewClient(t, server.Addr())
 	client.AddHook(hook)
@@ -166,7 +166,7 @@ func writerThatReads(t *testing.T, one, other *holdfast.Runtime) {
 	locktest.Release(t, reader)
 }
 
-// countsOfBoth counts from two processes.
+// countsOfBoth uses semaphores and a latch from two processes.
 func countsOfBoth(t *testing.T, one, other *holdfast.Runtime) {
 	permits, same := one.PermitSemaphore("permits"), other.PermitSemaphore("permits")
 	_, err := permits.TrySetPermits(t.Context(), 1)
@@ -240,7 +240,7 @@ func TestFault_CheckOfHooks(t *testing.T) {
 	}
 }
 
-// leaving is a hook that ends its goroutine once when it is armed, as t.FailNow does.
+// leaving is a hook that, once armed, ends the goroutine that sends the next pipeline, as t.FailNow would. Then it is no longer armed.
 type leaving struct{ armed atomic.Bool }
 
 func (*leaving) DialHook(next redis.DialHook) redis.DialHook          { return next }

@@ -61,7 +61,7 @@ func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 				server, silent := miniredis.NewMiniRedis(), new(atomic.Bool)
 				t.Cleanup(server.Close)
 				rt := bubbleRuntimeOver(t, server, silent)
-				t.Cleanup(func() { silent.Store(false) }) // before Close
+				t.Cleanup(func() { silent.Store(false) }) // runs before the Close of the runtime
 				lock := rt.Lock("orders")
 				require.NoError(t, lock.Do(t.Context(), func(context.Context) error { return nil }))
 				silent.Store(true)
@@ -194,7 +194,7 @@ func bubbleRuntime(t *testing.T, server *miniredis.Miniredis) *holdfast.Runtime 
 	return bubbleRuntimeOver(t, server, new(atomic.Bool))
 }
 
-// bubbleRuntimeOver makes a runtime whose connections lose what is sent while silent is set.
+// bubbleRuntimeOver makes a runtime. While `silent` is set, whatever is sent over its connections is lost.
 func bubbleRuntimeOver(t *testing.T, server *miniredis.Miniredis, silent *atomic.Bool) *holdfast.Runtime {
 	return bubbleRuntimeWith(t, server, silent, holdfast.Options{})
 }

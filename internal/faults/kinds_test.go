@@ -53,7 +53,7 @@ func TestFault_NextInLineIsWokenByAnotherKind(t *testing.T) {
 	})
 }
 
-// pairs runs the test show in a bubble of testing/synctest for each pair of lock kinds that exclude each other, with one runtime and with two.
+// pairs runs `show` in a bubble of testing/synctest for each pair of lock kinds that exclude each other, with one runtime and with two.
 func pairs(t *testing.T, show func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime)) {
 	for _, holder := range locktest.Kinds {
 		for _, waiter := range locktest.Kinds {

@@ -24,7 +24,7 @@ func TestFault_LatchCountsOnce(t *testing.T) {
 	var proxies []*faultproxy.Proxy
 	var latches []*holdfast.CountDownLatch
 	for range 2 {
-		rt, proxy := p.Proxied(t, holdfast.Options{Lease: 6 * time.Second}) // the outcome is unknown after 2 s, and waiters give up after 2 s
+		rt, proxy := p.Proxied(t, holdfast.Options{Lease: 6 * time.Second}) // after 2 s a call's outcome is unknown, and waiters give up
 		proxies, latches = append(proxies, proxy), append(latches, rt.CountDownLatch(p.Name))
 	}
 	set, err := latches[0].TrySetCount(t.Context(), times+1)
@@ -93,7 +93,7 @@ func trouble(proxies []*faultproxy.Proxy, group *sync.WaitGroup) (troubles int) 
 	}
 }
 
-// A latch reaches zero while a process gets no messages and cannot ask. The process notices when it is connected again.
+// A latch reaches zero while a process is cut off: it gets no messages and cannot ask Redis. The process notices when it is connected again.
 func TestFault_LatchZeroDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

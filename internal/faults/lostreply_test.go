@@ -136,7 +136,7 @@ func loseForceRelease(t *testing.T, w *wire) {
 	w.assertNext(t, waiter)
 }
 
-// The first reply to each renewal is lost. The lease is renewed all the same, and its holder still holds the lock once.
+// The first reply to each renewal is lost. The lease is renewed all the same, and still counts as one hold of the lock.
 func TestFault_FirstReplyOfARenewalLost(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

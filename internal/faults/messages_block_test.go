@@ -99,7 +99,7 @@ func (s *siege) inspect(id uint64) *protocol.Inspect {
 	return &protocol.Inspect{ID: id, Kind: protocol.Kind(s.place.Kind.Name), Lock: s.place.Name}
 }
 
-// eachBlocked runs the test show for every way in which a requester can block, and for one kind of each sort of lock actor.
+// eachBlocked runs `show` for every way in which a requester can block, and each time for a kind of every sort of lock actor.
 func eachBlocked(t *testing.T, show func(t *testing.T, s *siege)) {
 	for name := range blocked {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func newSiege(t *testing.T, p *locktest.Place, requester string) *siege {
 	var err error
 	s.rt, err = holdfast.New(locktest.NewClient(t, p.Addr), options)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.rt.Close(context.Background()) }) // in one test it is closed by now, and returns its error again
+	t.Cleanup(func() { _ = s.rt.Close(context.Background()) }) // one test has closed the runtime already: then Close returns its error again
 	s.blocker = newBlocker(t)
 	s.pid, s.answers = blocked[requester](t, s.rt, p, s.blocker)
 	t.Cleanup(s.release)

@@ -25,7 +25,7 @@ const longLease = 3 * locktest.Patience
 // shortLease is for tests that wait for a renewal, which is due after a third of the lease. Even if a busy machine misses one, the lease is kept.
 const shortLease = 3 * time.Second
 
-// renewed waits until the key's TTL grows, which only a renewal does, and asserts that the lease is valid then.
+// renewed waits until the key's TTL grows, which only a renewal causes, and asserts that the lease is valid then.
 func renewed(t *testing.T, p *locktest.Place, valid func() bool) {
 	t.Helper()
 	lowest := time.Duration(math.MaxInt64)
@@ -39,7 +39,7 @@ func renewed(t *testing.T, p *locktest.Place, valid func() bool) {
 	}
 }
 
-// crash makes an actor of endings panic.
+// crash is a message. An actor of `endings` that receives it panics.
 type crash struct{}
 
 // endings are the ways in which an actor ends.
@@ -66,7 +66,7 @@ func panicOnCrash(c actor.Context) {
 	}
 }
 
-// eachEnding runs the test show for every way in which a requester ends, and for every kind of lock in one of these ways.
+// eachEnding runs `show` for every way in which a requester ends, and for every kind of lock in one of these ways.
 func eachEnding(t *testing.T, show func(t *testing.T, p *locktest.Place, link *link)) {
 	one := func(t *testing.T, p *locktest.Place, ending string) {
 		l := newLink(t, p)
@@ -121,7 +121,7 @@ func showFree(t *testing.T, p *locktest.Place, l *link) {
 	assert.False(t, p.Exists(t))
 }
 
-// eachSort runs the test show for one kind of each sort of lock actor: with one contender, and with several.
+// eachSort runs `show` for two kinds, one for each sort of lock actor: the actor of a lock is one contender in Redis, that of a fair lock is several.
 func eachSort(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	for _, kind := range []string{"lock", "fair lock"} {
 		t.Run(kind, func(t *testing.T) {

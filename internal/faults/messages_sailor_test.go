@@ -25,7 +25,7 @@ func (a *sailor) answered(id uint64, right bool) {
 	delete(a.open, id)
 }
 
-// onGranted records the lease, and uses it for a while, mostly for less than it lasts.
+// onGranted records the lease, and keeps it for a while, mostly for a shorter time than the lease lasts.
 func (a *sailor) onGranted(c actor.Context, m *protocol.Granted) {
 	a.answered(m.ID, true)
 	if _, known := a.leases[m.Serial]; known {
@@ -43,7 +43,7 @@ func (a *sailor) onGranted(c actor.Context, m *protocol.Granted) {
 	a.later(c, d, letGo{m})
 }
 
-// take records the holder of a lock. The holder before must not be valid any more.
+// take records the holder of a lock. The lease of the previous holder must no longer be valid, except for the lock whose key disturbServer deletes.
 func (s *storm) take(m *protocol.Granted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -203,13 +203,13 @@ func badRequests(p *locktest.Place, kind protocol.Kind, serial uint64) []any {
 		protocol.Acquire{ID: 4, Kind: kind, Lock: p.Name, Lease: -time.Second},
 		protocol.Acquire{ID: 5, Kind: kind, Lock: p.Name, Owner: protocol.NewOwner("another runtime", 1)},
 		protocol.Release{ID: 6, Kind: kind, Lock: p.Name},                                                           // no serial
-		protocol.Release{ID: 7, Kind: kind, Lock: p.Name, Serial: serial + 1},                                       // nobody's
-		protocol.Release{ID: 8, Kind: kind, Lock: p.Name + "-2", Serial: serial},                                    // another lock's
+		protocol.Release{ID: 7, Kind: kind, Lock: p.Name, Serial: serial + 1},                                       // nobody has this serial
+		protocol.Release{ID: 8, Kind: kind, Lock: p.Name + "-2", Serial: serial},                                    // the serial is another lock's
 		protocol.Renew{ID: 9, Kind: kind, Lock: p.Name, Lease: time.Second},                                         // no serial
-		protocol.Renew{ID: 10, Kind: kind, Lock: p.Name + "-2", Serial: serial, Lease: time.Second},                 // another lock's
+		protocol.Renew{ID: 10, Kind: kind, Lock: p.Name + "-2", Serial: serial, Lease: time.Second},                 // the serial is another lock's
 		protocol.Renew{ID: 11, Kind: kind, Lock: p.Name, Serial: serial},                                            // no lease
-		protocol.Renew{ID: 12, Kind: kind, Lock: p.Name, Serial: serial, Lease: time.Second},                        // the watchdog's
-		protocol.Release{ID: 13, Kind: "no such kind", Lock: p.Name, Serial: serial},                                // another kind's
+		protocol.Renew{ID: 12, Kind: kind, Lock: p.Name, Serial: serial, Lease: time.Second},                        // only the watchdog renews this lease
+		protocol.Release{ID: 13, Kind: "no such kind", Lock: p.Name, Serial: serial},                                // the serial is another kind's
 		protocol.Renew{ID: 14, Kind: protocol.Kind(strings.ToUpper(p.Kind.Name)), Lock: p.Name, Lease: time.Second}, // names of kinds are case-sensitive
 	}
 	for i, name := range []string{"", "a\x00b", "{}", "{a}{b}", "\xff", strings.Repeat("x", 513)} {
@@ -227,10 +227,10 @@ func TestFault_CancelsOfUnknownRequestsEndNothing(t *testing.T) {
 		w := newWatched(t, p)
 		w.stranger.Ask(p.AcquireMessage(5))
 		p.WaitForWaiting(t, w.rt, 1)
-		w.holder.Ask(cancel(p, 5))              // the ID of somebody else
-		w.stranger.Ask(cancel(p, 6))            // of nothing
-		w.stranger.Ask(cancel(p.Another(t), 5)) // of another lock
-		w.holder.Ask(cancel(p, 1))              // granted already
+		w.holder.Ask(cancel(p, 5))              // the request is somebody else's
+		w.stranger.Ask(cancel(p, 6))            // there is no such request
+		w.stranger.Ask(cancel(p.Another(t), 5)) // the request is for another lock
+		w.holder.Ask(cancel(p, 1))              // the request is granted already
 		bad := cancel(p, 5)
 		bad.Kind = "no such kind"
 		w.stranger.Ask(bad)
@@ -260,7 +260,7 @@ func TestFault_CancelsAreOfOneKind(t *testing.T) {
 	reader := cancel(p, 1)
 	reader.Kind = protocol.KindRead
 	writer.Ask(reader)
-	writer.Ask(&protocol.Inspect{ID: 2, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name}) // behind the cancel
+	writer.Ask(&protocol.Inspect{ID: 2, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name}) // is handled after the cancel
 	assert.Equal(t, 1, locktest.Answer[*protocol.Inspected](t, writer).State.Waiting)
 	locktest.Release(t, held)
 	locktest.Answer[*protocol.Granted](t, writer)

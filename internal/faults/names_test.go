@@ -57,7 +57,8 @@ func TestFault_NamesThatAreKeysOfOthers(t *testing.T) {
 	locktest.Release(t, next)
 }
 
-// copiedResult makes a copy of the stored result of a changed count, as if another request had left it. The runtime soon deletes its own result.
+// copiedResult changes a count, and copies the result that Redis stores for this request, as if another request had left the copy. The runtime soon
+// deletes the original.
 func copiedResult(t *testing.T, p *locktest.Place, name string, change func(ctx context.Context, delta int) error) (key string) {
 	locktest.Await(t, "a result", func() bool {
 		require.NoError(t, change(t.Context(), 1))

@@ -33,11 +33,11 @@ const (
 // and in that time the leases are due for renewal. No lease is lost, and the renewals come first. The calls that Redis gets afterwards are
 // bounded:
 //
-//   - Before the last of the overdue renewals, Redis gets from each lane only attempts that were in flight: probes of whether Redis is back,
-//     one at a time, and, if Redis was stopped, a batch of 256 that it had not read yet.
+//   - Before the last of the overdue renewals, Redis gets no other attempts than those that each lane had in flight: probes, sent one at a time
+//     to find out whether Redis is back, and, if Redis was stopped, a batch of 256 that it had not read yet.
 //   - Apart from these, in any 100 ms there are no more than three calls for a waiter. In the first second there are no more than nine: three
-//     attempts, which come at once on a busy machine, and releases. An acquire that was in flight when the link broke is released until it can
-//     no longer be executed. A spin lock's waiter asks as often as its longest back-off allows, which is from 64 to 128 ms.
+//     attempts, which come at once on a busy machine, and releases. An acquire that was in flight when the link broke is released again and
+//     again, until it can no longer be executed. A spin lock's waiter asks as often as its longest back-off allows, which is from 64 to 128 ms.
 //   - At most forty connections a second are tried while Redis is away, and ten in all are opened when it is back.
 func TestFault_OutageEndsWithoutAStorm(t *testing.T) {
 	t.Parallel()
@@ -174,7 +174,7 @@ func (s *rush) pass(t *testing.T, begin, end func()) {
 // nextRenewal returns the time at which the watchdog will renew a lease, or a time up to a tenth of a second before that.
 func nextRenewal(lease *holdfast.Lease) time.Time { return lease.ExpiresAt().Add(-outageLease * 2 / 3) }
 
-// awaitRenewal waits until half of the leases are due for renewal within the time before. On a busy machine it may miss that moment, and then waits
+// awaitRenewal waits until half of the leases are due for renewal within the time `before`. On a busy machine it may miss that moment, and then waits
 // for a later renewal.
 func (s *rush) awaitRenewal(before time.Duration) {
 	for {

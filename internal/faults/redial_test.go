@@ -76,7 +76,7 @@ func TestFault_DialerThatPanicsWhenCheckSubscribes(t *testing.T) {
 	}
 }
 
-// The connection that receives the messages of releases recovers in the same way.
+// If the dialer panics when the connection for the messages of releases breaks and is dialed again, that connection recovers, too.
 func TestFault_DialerThatPanicsWhenAWaiterSubscribes(t *testing.T) {
 	t.Parallel()
 	for name, snaps := range map[string]*snapping{

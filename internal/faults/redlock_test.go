@@ -87,8 +87,8 @@ func TestFault_RedLockIsToldOfAnEmptyRestart(t *testing.T) {
 	})
 }
 
-// eachKind runs the test show for every kind of lock: with the first kind for the whole of d, with the others for a sixth of it. With -short or the
-// race detector it tests only the first, for a twelfth of d.
+// eachKind runs `show` for every kind of lock: with the first kind for the whole of d, with each other kind for a sixth of d. With -short or the race
+// detector it tests only the first kind, for a twelfth of d.
 func eachKind(t *testing.T, d time.Duration, show func(t *testing.T, kind locktest.Kind, d time.Duration)) {
 	for i, kind := range locktest.Kinds[:locktest.Scaled(len(locktest.Kinds), 1)] {
 		t.Run(kind.Name, func(t *testing.T) {
@@ -174,7 +174,7 @@ func (f *five) process(t *testing.T, lease time.Duration) *holdfast.MultiLock {
 	return holdfast.Red(locks...)
 }
 
-// contend lets processes contend for the lock until the function happen returns.
+// contend lets processes contend for the lock until `happen` returns.
 func (f *five) contend(t *testing.T, processes int, happen func()) *locktest.Spans {
 	var spans locktest.Spans
 	ctx, cancel := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func acquireRed(ctx context.Context, red *holdfast.MultiLock) (*holdfast.Lease, 
 	return red.Acquire(ctx, holdfast.WithWait(redLease))
 }
 
-// crash kills one or two random servers at a time, and restarts them after pause at the earliest. It ends when d is over.
+// crash kills one or two random servers at a time, and restarts them no sooner than `pause` later. It ends when d is over.
 func (f *five) crash(t *testing.T, d, pause time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		victims := rand.Perm(len(f.servers))[:1+rand.IntN(2)]

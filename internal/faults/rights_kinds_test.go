@@ -44,7 +44,7 @@ func documentedRights(t *testing.T) map[string][]string {
 	require.NoError(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Rights of each kind\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	section = strings.ReplaceAll(section, `\|`, "|") // in a table
+	section = strings.ReplaceAll(section, `\|`, "|") // a table escapes the |
 	common := regexp.MustCompile("`(\\+hello [^`]*)`").FindStringSubmatch(section)
 	require.NotNil(t, common)
 	rights := map[string][]string{}
@@ -137,7 +137,7 @@ func kindsOf(row string) []holdfast.Kind {
 	return []holdfast.Kind{holdfast.Kind(row)}
 }
 
-// lives has a function for each kind that does everything that can be done with it.
+// lives has, for each kind, a function that does everything that can be done with locks of that kind.
 var lives = map[string]func(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime){
 	"lock":        ofLock((*holdfast.Runtime).Lock),
 	"spin lock":   ofLock((*holdfast.Runtime).SpinLock),

@@ -49,7 +49,7 @@ func TestFault_MissingRight(t *testing.T) {
 		}
 		for _, key := range places[0].Redis.Keys(t.Context(), "*").Val() {
 			if strings.HasPrefix(key, "redisson_lock_token:") {
-				continue // counts for ever
+				continue // the counter of tokens never expires
 			}
 			ttl := places[0].Redis.PTTL(t.Context(), key).Val()
 			assert.NotEqual(t, time.Duration(-1), ttl, "%s has no end without %s", key, missing)

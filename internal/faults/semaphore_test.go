@@ -146,7 +146,7 @@ func (c *crowd) end(t *testing.T, total int64) {
 	assert.Positive(t, c.served.Load())
 }
 
-// stormy runs a crowd in two processes, each behind a proxy, and meanwhile calls the function storm with one of the proxies again and again.
+// stormy runs a crowd in two processes, each behind a proxy. Meanwhile it calls `storm` again and again, with one of the two proxies.
 func stormy(t *testing.T, options holdfast.Options, storms int, pause time.Duration, storm func(p *locktest.Place, proxy *faultproxy.Proxy)) {
 	p := locktest.OnServerOfItsOwn(t)
 	const total = 3
@@ -400,7 +400,7 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 }
 
 // A cancelled acquire leaves a mark in Redis if a copy of it may still be in flight; because of the mark, the copy acquires nothing. The mark
-// outlives Close by at most ten seconds; nothing else does.
+// outlives Close by at most ten seconds. Nothing else outlives Close.
 func TestFault_SemaphoreMarksOutliveClose(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -23,7 +23,7 @@ type shuttingDown struct {
 	err  error
 }
 
-// waitedFor is a context that closes the channel in its field waits as soon as somebody begins to wait for the context's end.
+// waitedFor is a context. As soon as somebody begins to wait for the context's end, it closes the channel `waits`.
 type waitedFor struct {
 	context.Context
 	waits chan struct{}

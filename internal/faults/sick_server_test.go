@@ -107,7 +107,7 @@ func showSickServer(t *testing.T, s sickness, client string) {
 	defer func() { assert.Empty(t, left) }()
 	locktest.Await(t, "all locks to be free", func() bool {
 		left = slices.DeleteFunc(p.Redis.Keys(context.Background(), "*").Val(), func(key string) bool {
-			return strings.HasPrefix(key, "filling") || strings.HasPrefix(key, "redisson_lock_token:") // which count for ever
+			return strings.HasPrefix(key, "filling") || strings.HasPrefix(key, "redisson_lock_token:") // counters of tokens never expire
 		})
 		return len(left) == 0
 	})
@@ -183,7 +183,7 @@ func checkSick(t *testing.T, s sickness, rt *holdfast.Runtime) {
 	var found *holdfast.CheckError
 	switch {
 	case err == nil && s.name == "wants a password": // the check may have used connections that are logged in
-	case errors.As(err, &found): // in words of its own
+	case errors.As(err, &found): // Check describes the problem in its own words
 		assert.True(t, strings.HasPrefix(err.Error(), "holdfast: check: "), err)
 	default:
 		assertSays(t, s, err, "holdfast: check: ")

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// sickness is a way in which a server fails to serve. p.Redis is connected before, and keeps working where the server lets it.
+// sickness is a way in which a server fails to serve. The client p.Redis connects before the server falls sick, and keeps working as far as the
+// server lets it.
 type sickness struct {
 	name   string
 	args   []string                                               // of the server

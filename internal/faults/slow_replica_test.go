@@ -16,7 +16,7 @@ import (
 )
 
 // TestFault_TokensOverAReplicaWithASlowClock replaces the master with a server that has lost the counter of tokens and whose clock is behind.
-// Runtimes that have used the lock before continue above all tokens that they and others have had.
+// Runtimes that used the lock before still get tokens that are larger than all earlier ones, no matter which runtime had those.
 func TestFault_TokensOverAReplicaWithASlowClock(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

@@ -113,8 +113,8 @@ func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	}
 }
 
-// If Redis has forgotten a fixed lease on a half of a read/write lock, nobody in the holder's process waits for it, either: no writer for such a
-// reader, and no reader for such a writer.
+// If Redis has forgotten a fixed lease on one half of a read/write lock, nobody in the holder's process waits for the end of the lease, either: no
+// writer waits for such a reader, and no reader for such a writer.
 func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -193,7 +193,7 @@ func lineOf(child *childproc.Handle) io.Reader { return strings.NewReader(child.
 type stopReport struct {
 	mu    sync.Mutex
 	told  []time.Duration // from SIGCONT to Done
-	naked int             // late writes to the naked register: the process was stopped between the check and the write
+	naked int             // late writes to the register that accepts everything: the process was stopped between the check and the write
 	busy  int
 }
 

@@ -24,7 +24,7 @@ func (l load) since(before load) load {
 	return load{l.connections - before.connections, l.scripts - before.scripts}
 }
 
-// loadOf adds up all masters.
+// loadOf adds up the loads of all masters.
 func loadOf(t *testing.T, cluster *redistest.Cluster, clients []*redis.Client) (sum load) {
 	for i, client := range clients {
 		_, rest, _ := strings.Cut(client.Info(t.Context(), "stats").Val(), "total_connections_received:")
@@ -37,8 +37,7 @@ func loadOf(t *testing.T, cluster *redistest.Cluster, clients []*redis.Client) (
 	return sum
 }
 
-// showNoStorm measures the load that 50 waiters cause, before and after a call of the function refused, and compares the two. refused makes the
-// subscription of one more waiter fail.
+// showNoStorm compares the load that 50 waiters cause before and after a call of `refused`. That call adds a waiter whose subscription fails.
 func showNoStorm(t *testing.T, cluster *redistest.Cluster, waiter *holdfast.Runtime, refused func()) {
 	holder := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{})
 	var clients []*redis.Client

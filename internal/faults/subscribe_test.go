@@ -36,7 +36,7 @@ func TestFault_SubscribeWhileBusy(t *testing.T) {
 	free := occupy(t, p)
 	proxy.Cut()
 	locktest.Await(t, "the process to subscribe", func() bool { return proxy.Open() > 1 })
-	<-time.After(50 * time.Millisecond) // for the refusals
+	<-time.After(50 * time.Millisecond) // long enough for the refusals
 	free()
 
 	awaitSubscribed(t, p.Redis, channels, 1)
@@ -48,7 +48,7 @@ func occupy(t *testing.T, p *locktest.Place) (free func()) {
 	script, ended := locktest.NewClient(t, p.Addr), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = script.Eval(context.Background(), "while true do end", nil).Err() // it is killed
+		_ = script.Eval(context.Background(), "while true do end", nil).Err() // fails when the script is killed
 	}()
 	look := locktest.NewClient(t, p.Addr)
 	locktest.Await(t, "the server to be busy", func() bool { return redis.HasErrorPrefix(look.Ping(t.Context()).Err(), "BUSY") })

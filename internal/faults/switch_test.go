@@ -58,8 +58,8 @@ func TestFault_PlannedSwitch(t *testing.T) {
 	}
 }
 
-// In TestFault_AckAfterSwitch, a runtime that needs acknowledgements from a replica (AckReplicas) knows a master that has just become a replica. The
-// new master makes the grant, and its replica acknowledges it.
+// In TestFault_AckAfterSwitch, a runtime needs acknowledgements from a replica (AckReplicas), and the only master that it knows has just become a
+// replica. The new master makes the grant, and its replica acknowledges it.
 func TestFault_AckAfterSwitch(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 2, 3*time.Second)

@@ -85,8 +85,8 @@ func TestFault_SentinelByAClusterClient(t *testing.T) {
 	}
 }
 
-// likeSentinels returns a client like the one that go-redis has made, but one that asks the test for the master, not the sentinels: go-redis would
-// keep listening to the sentinels after Close.
+// likeSentinels returns a client like the one that go-redis has made, but the new client learns from the test, not from the Sentinels, which server
+// is the master. Otherwise go-redis would keep listening to the Sentinels after Close.
 func likeSentinels(t *testing.T, made redis.UniversalClient, guarded *redistest.Guarded) *redis.ClusterClient {
 	options := *made.(*redis.ClusterClient).Options()
 	require.NoError(t, made.Close())

@@ -18,7 +18,7 @@ import (
 // actors/wait/policy.go); a quarter of that is added as jitter, and a millisecond for the call.
 const fallback = time.Second + time.Second/4 + time.Millisecond
 
-// passed acquires a lock, or a permit, that is passed from one holder to the next. The returned function give releases it.
+// passed acquires a lock, or a permit, that is passed from one holder to the next. The returned function `give` releases it.
 type passed func(ctx context.Context) (give func(context.Context) error, err error)
 
 func passedLock(lock *holdfast.Lock) passed {
@@ -131,8 +131,8 @@ func TestFault_ReleaseBetweenSubscriptions(t *testing.T) {
 	})
 }
 
-// relay lets runtimes pass something around for a number of rounds. It records for how long it was free before each grant; some runtime always
-// waits for it.
+// relay lets runtimes pass a lock or a permit around for a number of rounds, while some runtime always waits for it. Before each grant, relay records
+// for how long the lock or permit was free.
 type relay struct {
 	mu    sync.Mutex
 	left  int
@@ -168,7 +168,7 @@ func (r *relay) note(start time.Time) bool {
 	r.left--
 	from := r.freed
 	if from.Before(start) {
-		from = start // before that, nobody may have waited
+		from = start // before that, perhaps nobody was waiting
 	}
 	r.free = append(r.free, time.Since(from))
 	r.waits = append(r.waits, time.Since(start))

@@ -46,7 +46,7 @@ func TestFault_WatchdogEndsWithItsHold(t *testing.T) {
 // kennel is a world with two runtimes and a few locks, in a bubble of testing/synctest.
 type kennel struct {
 	kind     locktest.Kind
-	renewal  string // its script
+	renewal  string // the SHA of the script that renews locks of this kind
 	bubble   locktest.Bubble
 	random   *rand.Rand // used only before the bubble's time advances
 	names    []string

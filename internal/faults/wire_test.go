@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// wire is a runtime behind a proxy, and two others whose link works.
+// wire is a runtime behind a proxy, and two other runtimes whose links always work.
 type wire struct {
 	*locktest.Place
 	proxy  *faultproxy.Proxy
@@ -81,7 +81,7 @@ func (w *wire) assertTakesOver(t *testing.T, waiter *holdfast.Pending) {
 	assert.NotContains(t, w.Fields(t), lease.ID())
 }
 
-// assertNoOrphan asserts that the key is gone in time, and that until then only a call in flight prolongs it.
+// assertNoOrphan asserts that the key is gone in time, and that until then its TTL grows only if a late request is in flight.
 func (w *wire) assertNoOrphan(t *testing.T, within time.Duration) {
 	t.Helper()
 	w.stalls.Take()

@@ -135,5 +135,5 @@ func TestSemaphore_ResultsDoNotPileUp(t *testing.T) {
 	}
 	assert.LessOrEqual(t, most, int64(4), "the semaphore, and results that no later call has deleted yet")
 	locktest.Await(t, "nothing but the semaphore", func() bool { return p.Redis.DBSize(t.Context()).Val() == 1 })
-	acquired(t, s, 1) // a new actor of the name works as well
+	acquired(t, s, 1) // the semaphore still works, perhaps with a new actor
 }

@@ -190,7 +190,8 @@ func TestWire_PermitsContendWithRedisson(t *testing.T) {
 	assert.Zero(t, p.Redis.Exists(t.Context(), redissonpeer.PermitsKey(p.Name)).Val())
 }
 
-// Messages wake waiters: ours when Redisson's permit is released, by Redisson or by us with its ID, and Redisson's when we release our lease.
+// Our waiters are woken by a message when Redisson's permit is released, by Redisson or by us with its ID. Redisson's waiters are woken by a message
+// when we release our lease.
 func TestWire_PermitsWakeByMessage(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

@@ -133,7 +133,7 @@ func TestWire_ReadWriteLockLooksLikeRedissons(t *testing.T) {
 		{"lock", "write", 4, 0, ""},
 		{"unlock", "write", 4, 0, ""},
 		{"lock", "write", 5, 0, ""},
-		{"lock", "read", 5, time.Minute, ""}, // the same number
+		{"lock", "read", 5, time.Minute, ""}, // the holder of the write lock reads, too
 		{"unlock", "read", 5, 0, ""},
 		{"unlock", "write", 5, 0, ""},
 		{"lock", "write", 6, 0, ""},
@@ -208,7 +208,7 @@ func TestWire_ReadersAndWritersContendWithRedisson(t *testing.T) {
 	}
 }
 
-// One message from our writer wakes all waiting readers, theirs and ours. So does its downgrade, for which Redisson sends no message.
+// One message from our writer wakes all waiting readers, theirs and ours. So does our writer's downgrade, for which Redisson sends no message.
 func TestWire_AllReadersAreWoken(t *testing.T) {
 	for way, downgrade := range map[string]bool{"release": false, "downgrade": true} {
 		t.Run(way, func(t *testing.T) {

@@ -84,7 +84,8 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 // isGrant reports whether an operation has returned a lease.
 func (o *Op) isGrant() bool { return o.Result == isOK && (o.Do == doAcquire || o.Do == doTry) }
 
-// sentFor is when the attempt behind a grant was sent: one lease before the lease ends on the server, which is margin after the deadline.
+// sentFor is when the attempt behind a grant was sent. The server ends the lease at the local deadline plus margin, and the attempt was sent the
+// lease's length before that.
 func sentFor(op *Op) time.Duration { return op.Until - op.Length + margin(op.Length) }
 
 // begin is the instant from which the model may place an acquire: when the attempt behind the grant's deadline was sent, or when the user called if

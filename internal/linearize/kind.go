@@ -12,7 +12,7 @@ type Kind struct {
 	Modes    []string // the modes in which it can be acquired, such as read, or nil if it has only one
 	Fenced   bool     // grants have tokens
 	Queued   bool     // Redis keeps the queue
-	Permits  int      // how many may hold it at once, or 0 if it has no permits but Modes
+	Permits  int      // how many may hold it at once, or 0 if it has Modes instead of permits
 	Unforced bool     // users do not release it by force
 	take     func(rt *holdfast.Runtime, name, mode string) taker
 }

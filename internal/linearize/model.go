@@ -167,7 +167,7 @@ func (s *state) isValid(op *Op) bool {
 	return d != nil && op.Until <= d.told
 }
 
-// extends applies an extension. If it is confirmed, its owner must hold the lock. If not, the earlier deadline counts.
+// extends applies an extension. If it is confirmed, its owner must hold the lock. If not, the earlier of the old and the new deadline counts.
 func (s *state) extends(k Kind, op *Op) bool {
 	i := s.find(op)
 	if op.Result == isOK && i < 0 {

@@ -13,7 +13,7 @@ type sighting struct {
 	before time.Duration // the grant got the lock before this instant, or 0 if that was not seen
 }
 
-// around returns between which instants an acquire can have had its effect.
+// around returns the two instants between which an acquire had its effect.
 func (s *sighting) around(op *Op) (begin, end time.Duration) {
 	if s == nil {
 		return op.Call, op.Return

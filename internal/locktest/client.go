@@ -82,8 +82,8 @@ func GaveUp(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "what is still held expires")
 }
 
-// atEnd calls the function do with a value when the test ends, and drops its reference to the value. Package testing keeps the clean-ups of a
-// parallel test, and all that they refer to, until the last test has ended.
+// atEnd calls `do` with a value when the test ends, and drops its reference to the value. Package testing keeps the clean-ups of a parallel test, and
+// all that they refer to, until the last test has ended.
 func atEnd[V any](t *testing.T, had V, do func(V)) {
 	t.Cleanup(func() {
 		last := had

@@ -67,7 +67,7 @@ func Release(t *testing.T, lease *holdfast.Lease) {
 	require.NoError(t, lease.Release(t.Context()))
 }
 
-// Await waits until so returns true.
+// Await waits until `so` returns true.
 func Await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	require.Eventually(t, so, Patience, 2*time.Millisecond, "waiting for %s", what)
@@ -94,7 +94,7 @@ func Open(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-// Stays checks the condition so again and again for d, and fails the test if it is ever false.
+// Stays calls `so` again and again for d, and fails the test if it ever returns false.
 func Stays(t *testing.T, what string, d time.Duration, so func() bool) {
 	t.Helper()
 	looks := time.NewTicker(5 * time.Millisecond)

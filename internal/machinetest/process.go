@@ -15,13 +15,13 @@ type Process struct {
 	World *World
 	Name  string
 	Step  func(message any) // handles a message
-	Among func() int        // returns Among for a wait.ChannelReady; nil means 0
+	Among func() int        // returns the field Among of a wait.ChannelReady; nil means 0
 
 	PausedTo   time.Duration // the process handles no messages before this time
 	Subscribed map[string]bool
 
 	alarms  int            // counts alarm effects, so that an older timer is ignored
-	watches map[string]int // by channel: counts subscriptions, so that the start of an older one is ignored
+	watches map[string]int // by channel: counts subscriptions, so that the start of an older subscription is ignored
 }
 
 // Post sends a message to the process. A paused process gets it after the pause.
@@ -130,7 +130,7 @@ func (p *Process) pause() {
 	p.World.Logf("%s pauses until %v", p.Name, p.PausedTo)
 }
 
-// Survive runs a step of a machine. If the step panics, it does what the shell does: it refuses the current request, and the machine starts
+// Survive runs a step of a machine. If the step panics, Survive does what the shell does: it refuses the current request, and the machine starts
 // over.
 func Survive(m wait.Machine, now time.Duration, message any) (effects []wait.Effect, panicked any) {
 	defer func() {

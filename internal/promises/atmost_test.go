@@ -124,7 +124,7 @@ func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 	})
 }
 
-// A re-entry does not prolong an at-most time. The lease of a multi lock ends with the first of its members.
+// A re-entry does not prolong an at-most time. The lease of a multi lock ends with the first of its members' leases.
 func TestAtMost_ReentriesAndMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -48,7 +48,7 @@ func (c crowd) tickets(t *testing.T, dead int) {
 	require.NoError(t, c.Redis.ZAdd(t.Context(), c.key, members...).Err())
 }
 
-// row returns the row for whose call a process waits, or 0 if it waits for releases.
+// row returns the number of the row to which a process belongs if the process waits on the row's channel, and 0 if it waits for releases.
 func (c crowd) row(t *testing.T, rt *holdfast.Runtime) int64 {
 	row := int64(c.Redis.ZScore(t.Context(), c.key, rt.ID()).Val()) / 16
 	if c.Subscribers(t, scripts.RowChannel(c.channel, row)) == 0 {
@@ -80,7 +80,7 @@ func TestCrowd_TakesPlaces(t *testing.T) {
 func TestCrowd_ARowIsCalled(t *testing.T) {
 	t.Parallel()
 	inCrowds(t, func(t *testing.T, c crowd) {
-		long := holdfast.Options{Handoff: holdfast.Handoff{For: 10 * time.Second}} // the process waits for the call for as long as it ever does
+		long := holdfast.Options{Handoff: holdfast.Handoff{For: 10 * time.Second}} // so that the process waits as long as possible for its row to be called
 		first, second := c.Runtime(t, long), c.Runtime(t, long)
 		c.tickets(t, 100)
 		lease := locktest.Acquire(t, c.Lock(first))
@@ -93,7 +93,7 @@ func TestCrowd_ARowIsCalled(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 65, entry.Waiting, "processes that wait for a call count")
 
-		require.NoError(t, c.Redis.ZRemRangeByRank(t.Context(), c.key, 0, 83).Err()) // the row is near now
+		require.NoError(t, c.Redis.ZRemRangeByRank(t.Context(), c.key, 0, 83).Err()) // now the row belongs in front
 		require.NoError(t, c.Redis.Publish(t.Context(), scripts.RowChannel(c.channel, row), "0").Err())
 		locktest.Await(t, "a subscription to the releases", func() bool { return c.Subscribers(t, c.channel) == 65 })
 		locktest.Release(t, lease)
@@ -103,8 +103,8 @@ func TestCrowd_ARowIsCalled(t *testing.T) {
 	})
 }
 
-// If the processes that should call a row have died, its processes get the lock all the same. A waiter that gives up leaves nothing behind but its
-// ticket, which expires.
+// If the processes that should call a row have died, the processes of the row get the lock all the same. A waiter that gives up leaves nothing behind
+// but its ticket, which expires.
 func TestCrowd_NobodyCalls(t *testing.T) {
 	t.Parallel()
 	inCrowds(t, func(t *testing.T, c crowd) {

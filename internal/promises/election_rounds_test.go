@@ -120,7 +120,7 @@ func (g *government) note(s said) {
 		g.terms = append(g.terms, &term{of: s.by, token: s.token, begin: s.at})
 	case "end":
 		i := slices.IndexFunc(g.terms, func(t *term) bool { return t.token == s.token })
-		if t := g.terms[i]; t.end == 0 || s.at < t.end { // a leader that was stopped did nothing after that
+		if t := g.terms[i]; t.end == 0 || s.at < t.end { // if the test stopped the leader, the term ended then, not when the leader could print this
 			t.end = s.at
 		}
 	default:

@@ -40,7 +40,7 @@ type candidate struct {
 	stop  context.CancelFunc
 }
 
-// mandate is a term. The test receives it from begun and decides how it ends.
+// mandate is a term. The test receives it from the channel `begun` and decides how it ends.
 type mandate struct {
 	*candidate
 	holdfast.Term
@@ -194,7 +194,7 @@ func TestElection_LeadersFollowEachOther(t *testing.T) {
 	})
 }
 
-// without returns all candidates except some.
+// without returns all candidates except the given ones.
 func (p *parliament) without(some ...*candidate) []*candidate {
 	return slices.DeleteFunc(slices.Clone(p.candidates), func(c *candidate) bool { return slices.Contains(some, c) })
 }
@@ -388,7 +388,7 @@ func TestElection_CloseEndsIt(t *testing.T) {
 	})
 }
 
-// Watch and Run of a closed runtime send no messages in the user's actor system: the actors that they were for have stopped.
+// Watch and Run of a closed runtime send no messages in the user's actor system, because the actors that would receive the messages have stopped.
 func TestElection_NoDeadLettersAfterClose(t *testing.T) {
 	t.Parallel()
 	place := locktest.Somewhere(t)

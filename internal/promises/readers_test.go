@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// These tests show the read half of a read/write lock, step by step, while links fail. internal/faults tests it at random, beside writers.
+// These tests show the read half of a read/write lock, step by step, while links fail. internal/faults tests the read half at random, beside writers.
 
 // Readers that are cut off learn of their loss before a writer elsewhere can get the lock. When their link is back, they leave other readers
 // alone.

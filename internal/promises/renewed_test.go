@@ -107,7 +107,7 @@ func TestRenewedLease_IsForOneHolder(t *testing.T) {
 	})
 }
 
-// WithRenewedLease works for permits, too, and for every member of a multi lock. A re-entry does not change the lease of its owner.
+// WithRenewedLease works for permits, too, and for every member of a multi lock. An owner that re-enters with it keeps the lease that it has.
 func TestRenewedLease_OfPermitsReentriesAndMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -109,7 +109,7 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 
 	require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
 	next := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
-	if p.Kind.Queued { // the waiter must queue behind next
+	if p.Kind.Queued { // the waiter must queue behind the holder of `next`
 		wait()
 	}
 	woke := time.Now()
@@ -138,7 +138,7 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 // at the clock.
 func TestSuspended_DoneFollowsWithinASecond(t *testing.T) {
 	t.Parallel()
-	for _, lease := range []time.Duration{time.Second, 14 * time.Second, time.Minute} { // the first two are short beside Options.Lease
+	for _, lease := range []time.Duration{time.Second, 14 * time.Second, time.Minute} { // the first two are much shorter than Options.Lease
 		t.Run(lease.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

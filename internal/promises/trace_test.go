@@ -59,7 +59,7 @@ func (n *told) trace() *holdfast.Trace {
 	}
 }
 
-// class returns the text of the sentinel that an error matches, or of the error if it matches none.
+// class returns the text of the known error that an error matches, or the text of the error itself if it matches none.
 func class(err error) string {
 	for _, known := range []error{holdfast.ErrLeaseLost, holdfast.ErrClosed, holdfast.ErrNotAcquired} {
 		if errors.Is(err, known) {

@@ -170,7 +170,7 @@ func showTurnsEnd(t *testing.T, p *locktest.Place, once func(ctx context.Context
 	t.Logf("%d waits, median %v, longest %v, stalls up to %v; the crowd was served %v", len(waits), median, longest, late, served)
 	assert.Less(t, median, 10*(10*time.Millisecond+section)+late+locktest.Slack()/4, "the usual wait is a few turns")
 	bound := 500 * time.Millisecond
-	if p.Kind.Deaf { // its waiter looks every 128 ms or sooner, and may miss times in which the lock is free
+	if p.Kind.Deaf { // a waiter that listens to nothing looks every 128 ms or sooner, and may miss times in which the lock is free
 		bound = 2 * time.Second
 	}
 	assert.Less(t, longest, bound+4*late+locktest.Slack(), "even the longest wait was not ended by polling")

@@ -89,7 +89,7 @@ func TestPromise_RedissonSharesTheLock(t *testing.T) {
 	})
 }
 
-// showRounds passes the lock back and forth. Without messages our side would wait for a second each time, and theirs for half a minute.
+// showRounds passes the lock back and forth. Without messages, our side would wait for a second each time, and Redisson's for half a minute.
 func showRounds(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
 	const rounds = 15
 	theirs := p.Kind.Peer(peer, p.Name, 1)

@@ -36,7 +36,7 @@ func (p *Peer) join(ctx context.Context, name string) (*channel, error) {
 	return p.joinTold(ctx, name, lockWakes)
 }
 
-// joinTold is like join, for a channel of any kind. The function wakes returns how many waiters a message wakes.
+// joinTold is like join, for a channel of any kind. `wakes` returns the number of waiters that a message wakes.
 func (p *Peer) joinTold(
 	ctx context.Context, name string, wakes func(ch *channel, payload string) (permits int64, ok bool),
 ) (*channel, error) {

@@ -32,7 +32,7 @@ func (l *Latch) TrySetCount(ctx context.Context, count int) (bool, error) {
 	return n == 1, err
 }
 
-// CountDown lowers the count by one, and wakes the waiters if it is zero then.
+// CountDown lowers the count by one, and wakes the waiters if the count is then zero.
 func (l *Latch) CountDown(ctx context.Context) error {
 	_, err := l.eval(ctx, "count down", 0)
 	return err

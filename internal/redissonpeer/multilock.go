@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MultiLock combines several locks into one and takes them in the given order. It is RedissonMultiLock, or with allowed > 0
-// RedissonRedLock, which is held even if up to allowed members are missing. It has no keys of its own.
+// MultiLock combines several locks into one and takes them in the given order. It is RedissonMultiLock or, with allowed > 0, RedissonRedLock, which
+// is held even if as many members as `allowed` are missing. It has no keys of its own.
 type MultiLock struct {
 	locks   []*RLock
 	allowed int
@@ -42,8 +42,7 @@ func (m *MultiLock) Lock(ctx context.Context, lease time.Duration) error {
 	}
 }
 
-// TryLock waits for the locks for at most the duration wait, or not at all if that is 0. If it fails, it releases all
-// members.
+// TryLock waits for the locks for at most `wait`, or not at all if `wait` is 0. If it fails, it releases all members.
 func (m *MultiLock) TryLock(ctx context.Context, wait, lease time.Duration) (bool, error) {
 	provisional := lease
 	if lease > 0 && wait > 0 {
@@ -95,7 +94,7 @@ func (m *MultiLock) settle(ctx context.Context, acquired []*RLock, lease time.Du
 	return errors.Join(errs...)
 }
 
-// tryFor waits for a lock for at most the duration wait, or not at all if that is 0.
+// tryFor waits for a lock for at most `wait`, or not at all if `wait` is 0.
 func (l *RLock) tryFor(ctx context.Context, wait, lease time.Duration) bool {
 	if wait <= 0 {
 		held, err := l.TryLock(ctx, lease)

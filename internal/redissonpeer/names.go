@@ -16,7 +16,7 @@ func LatchKey(name, requestID string) string {
 // ReadWriteChannel is the channel on which releases of both halves of a read/write lock are published.
 func ReadWriteChannel(name string) string { return prefixed("redisson_rwlock", name) }
 
-// ReadTimeoutKey is the key that exists as long as the lease of a reader's n-th hold.
+// ReadTimeoutKey is the key that exists for as long as the lease of a reader's n-th hold lasts.
 func ReadTimeoutKey(name, owner string, n int) string {
 	return readTimeouts(name, owner) + ":" + strconv.Itoa(n)
 }

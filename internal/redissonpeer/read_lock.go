@@ -49,7 +49,7 @@ func (l *RReadLock) Unlock(ctx context.Context) error {
 	return l.unlockBy(ctx, l.Release, l.peer.readers, l.peer.watchdog)
 }
 
-// Release sends one release request. Redis keeps its result for a while, so a repeat changes nothing.
+// Release sends one release request. Redis keeps the result for a while, so sending the same request again changes nothing.
 func (l *RReadLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{
 		l.name, ReadWriteChannel(l.name), readTimeouts(l.name, l.field), slot(l.name), LatchKey(l.name, requestID),

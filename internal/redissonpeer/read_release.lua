@@ -1,5 +1,5 @@
--- Release one hold of the read half. The lock then lasts as long as the longest of the other holds. If there are none, or all of
--- their timeout keys have expired, the lock is freed and the waiters are woken.
+-- Release one hold of the read half. The lock then lasts as long as the longest of the other holds. If there are no other holds, or
+-- all of their timeout keys have expired, the lock is freed and the waiters are woken.
 --
 -- KEYS[1] lock
 -- KEYS[2] channel of the lock

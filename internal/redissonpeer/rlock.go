@@ -58,7 +58,7 @@ func (l *RLock) acquire(ctx context.Context, lease time.Duration) (*time.Duratio
 }
 
 // terms returns the lease of a try, and whether the watchdog renews it. A try without a lease uses l.lease: the lease of the last
-// acquire if this thread already holds the lock, else the watchdog's. The next renewal sets the watchdog's lease in any case.
+// acquire if this thread already holds the lock, else the watchdog's. In both cases the next renewal sets the watchdog's lease.
 func (l *RLock) terms(lease time.Duration) (of time.Duration, watched bool) {
 	if lease > 0 {
 		return lease, false

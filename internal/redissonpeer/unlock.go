@@ -20,7 +20,7 @@ const (
 	unlockMessage  = "0"
 	releaseTries   = 5 // the first request and 4 retries
 	releaseBackoff = 100 * time.Millisecond
-	latchLife      = 20 * time.Second // how long a latch exists: the upper bound with Redisson's default settings
+	latchLife      = 20 * time.Second // how long a latch exists: the longest that Redisson keeps one with its default settings
 )
 
 // Outcome is the outcome of a release.
@@ -64,7 +64,7 @@ func (l *RLock) unlockBy(
 	return nil
 }
 
-// Release sends one release request. Its result stays in Redis until the request's latch expires. Sending the request again
+// Release sends one release request. The result stays in Redis until the request's latch expires. Sending the request again
 // under the same id changes nothing and returns the same result.
 func (l *RLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{l.name, Channel(l.name), LatchKey(l.name, requestID)}

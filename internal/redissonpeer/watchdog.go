@@ -12,7 +12,7 @@ import (
 //go:embed renew.lua
 var renewScript string
 
-// watchdog renews the locks that were taken without a lease, every third of its own lease, many with one call.
+// watchdog renews the locks that were taken without a lease, whenever a third of its own lease has passed. One call renews many locks.
 type watchdog struct {
 	peer  *Peer
 	lease time.Duration

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// shortLease is a short lease whose renewals still succeed on a busy machine: each has two thirds of the lease for that.
+// shortLease is a short lease whose renewals still succeed on a busy machine: when a renewal is due, two thirds of the lease are left.
 const shortLease = 1500 * time.Millisecond
 
 func TestWatchdog_RenewsManyLocksByFewCalls(t *testing.T) {

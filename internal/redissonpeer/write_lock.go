@@ -54,7 +54,7 @@ func (l *RWriteLock) Unlock(ctx context.Context) error {
 	return l.unlockBy(ctx, l.Release, l.peer.watchdog)
 }
 
-// Release sends one release request. The key in which Redisson keeps the request's outcome, its latch, stays in Redis until it
+// Release sends one release request. The request's latch, the key in which Redisson keeps the outcome, stays in Redis until it
 // expires.
 func (l *RWriteLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{l.name, ReadWriteChannel(l.name), LatchKey(l.name, requestID)}

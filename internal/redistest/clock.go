@@ -22,7 +22,7 @@ type Clock struct {
 }
 
 // StartWithClock is Start for a server whose wall clock the test sets. It needs Linux and a C compiler. On other systems the test is skipped. On
-// Linux without a compiler the test fails, so that .ci/run, which is for Linux, never omits it.
+// Linux without a compiler the test fails, so that .ci/run, which is for Linux, never skips the test.
 func StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) {
 	tb.Helper()
 	if runtime.GOOS != "linux" {

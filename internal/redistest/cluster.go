@@ -20,7 +20,7 @@ const clusterWait = 30 * time.Second
 // Cluster is a Redis Cluster for one test: masters with an equal share of the slots each, and their replicas.
 type Cluster struct {
 	Masters  []*Server
-	Replicas []*Server // of the masters in turn
+	Replicas []*Server // at the start, Replicas[i] follows Masters[i%len(Masters)]
 	tb       testing.TB
 	args     []string // of every node
 	start    func(args ...string) *Server
@@ -202,7 +202,7 @@ func (c *Cluster) Owner(key string) *Server {
 
 // Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does. If while is not nil, Move calls it
 // once, after it has moved the first key (never, if the slot is empty). Move returns when the source knows of the target's claim to the slot.
-// If the slot were moved back before that, the late claim would win, and the source would delete the slot's keys.
+// If the slot were moved back before that, the target's claim, which arrives late, would win, and the source would delete the slot's keys.
 func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -261,7 +261,7 @@ func (c *Cluster) FailOverSilent(key string) {
 	c.replace(key, (*Server).Pause)
 }
 
-// replace makes the master of a key fail, and returns it when every other node knows the new master.
+// replace makes the master of a key fail. When every other node knows the new master, replace returns the old one.
 func (c *Cluster) replace(key string, fail func(*Server)) (old *Server) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -303,7 +303,7 @@ func (c *Cluster) Switch(key string) {
 	}
 	var asked time.Time
 	await(c.tb, "the replica to be the master", func() bool {
-		if time.Since(asked) > 8*time.Second { // Redis abandons a failover after five, if a busy machine delays the nodes' messages
+		if time.Since(asked) > 8*time.Second { // Redis abandons a failover after five seconds, if a busy machine delays the nodes' messages
 			asked = time.Now()
 			c.must(replica.look().ClusterFailover(ctx).Err())
 		}

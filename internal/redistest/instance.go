@@ -44,7 +44,7 @@ func newInstance(args []string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The directory is not in the test's own, whose path may be too long for a unix socket.
+	// The directory is not in the test's temporary directory, because that path may be too long for a unix socket.
 	dir, err := os.MkdirTemp("", "holdfast-redis-")
 	if err != nil {
 		return nil, err

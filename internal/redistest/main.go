@@ -18,7 +18,7 @@ func Main(m *testing.M, opts ...goleak.Option) {
 
 var ends []func()
 
-// AtEnd registers end, which ends things that the tests of a package share. Main calls it after all tests,
+// AtEnd registers the function end, which ends things that the tests of a package share. Main calls it after all tests,
 // before it looks for goroutines that are left. The function registered last is called first.
 func AtEnd(end func()) { ends = append(ends, end) }
 

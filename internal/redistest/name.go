@@ -12,7 +12,7 @@ const nameLength = 80
 
 var lastName atomic.Int64
 
-// Name returns a lock name that no other call in this process returns, and that is part of no other. The
+// Name returns a lock name that no other call in this process returns, and that is part of no other name. The
 // name contains the test's name, and no braces or other characters that have a meaning in a lock name.
 func Name(tb testing.TB) string {
 	readable := strings.Map(plain, tb.Name())

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// redialEnd bounds the wait for go-redis to stop redialing: it finishes a dial, and then checks once a second.
+// redialEnd bounds the wait for closed clients of go-redis to finish their current dials and stop redialing.
 const redialEnd = 10 * time.Second
 
 // awaitRedials returns when no client tries to reach a server that is gone, or after redialEnd. go-redis redials in a goroutine that checks

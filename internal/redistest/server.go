@@ -2,7 +2,7 @@
 // (Start), or one that all tests of a package share (Shared, ended by Main).
 //
 // A server keeps nothing on disk, and is killed when its test ends. On Linux it dies with the test process, even if
-// the test process is killed by SIGKILL. A missing redis-server fails the test; it is never skipped.
+// the test process is killed by SIGKILL. Without a redis-server the test fails; it is not skipped.
 package redistest
 
 import (

@@ -6,8 +6,8 @@ import (
 )
 
 // astray describes messages that a process is about to send and lose track of. The connection breaks soon after each of them is sent, so
-// the sender retries or gives up, and the message still arrives, late. A late acquire is a duplicate: it may arrive before or after
-// everything the runtime does about it meanwhile.
+// the sender retries or gives up, and the message still arrives, late. A late acquire is a duplicate: meanwhile the runtime retries the
+// acquire or releases what it may have acquired, and the duplicate may arrive before or after these calls.
 type astray struct {
 	left   int           // how many more messages go astray
 	late   time.Duration // the largest delay

@@ -25,8 +25,8 @@ type parcel struct {
 	what []byte
 }
 
-// mark matches the mark of a pipeline, which ends its message or is a message of its own. Checksums leave marks out, because a mark contains the
-// number of its pipeline, and the order of two pipelines that are built at one instant is unknown.
+// mark matches the mark at the end of a pipeline: a PING with the number of the pipeline, or the reply, which repeats the number. Checksums leave
+// marks out, because the order of two pipelines that are built at one instant is unknown, and so are their numbers.
 var mark = regexp.MustCompile(`(^|ping\r\n)\$\d\r\n\d+\r\n$`)
 
 // content returns a checksum of a message.

@@ -116,7 +116,7 @@ func (l *ledger) outcome(a holdfast.Acquired) {
 	}
 }
 
-// end notes the end of a lease.
+// end records the end of a lease.
 func (l *ledger) end(count *int, name, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,17 +26,18 @@ const crowdSize = 64
 // crowdKept is the time for which Redis keeps the tickets of a crowd (scripts/lib/crowd.lua).
 const crowdKept = 10 * time.Minute
 
-// newListening draws from dice of its own, so that worlds without a listener stay as they are.
+// newListening draws from its own dice, so that the other draws of a world do not depend on it.
 func newListening(d dice) listening {
 	return []listening{crowd, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
 }
 
-// crowdMax replaces aloneMax in worlds with a crowd. The processes of the crowd do not exist, so nobody calls the row of a real process behind
-// them: it tries again only after up to 6.25 s. If it has lost its ticket, it also leaves them time that they do not use.
+// crowdMax replaces aloneMax in worlds with a crowd. A real process behind the crowd waits until its row is called (scripts/lib/crowd.lua). But the
+// processes of the crowd do not exist, so nobody calls that row, and the real process tries again only after up to 6.25 s. If it has lost its
+// ticket, it also leaves time to the processes of the crowd, which do not use it.
 const crowdMax = 8 * time.Second
 
-// aloneMax is the longest time for which a lock may stay free while users wait for it. It applies to worlds with a mere listener, after the
-// first second. A process pauses for up to 125 ms after its turn; some round trips follow.
+// aloneMax is the longest time for which a lock may stay free while users wait for it. It applies after the first second to worlds with a mere
+// listener, a subscriber that never acquires. A process pauses for up to 125 ms after its turn; some round trips follow.
 const aloneMax = 150 * time.Millisecond
 
 // listen makes the mere listener subscribe; the function over, which it returns, ends the subscription.

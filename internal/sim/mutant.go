@@ -12,7 +12,7 @@ type Mutant struct {
 	Name   string
 	Breaks string // what it breaks, in words
 	kinds  []kind // kinds of the worlds that can notice it, or nil if all can
-	fault  string // the fault that it needs to be noticed, or "" if it needs none in particular
+	fault  string // the fault without which nothing notices it, or "" if no particular fault is needed
 
 	scripts []edit                            // applied to the scripts before the server gets them
 	runtime []edit                            // applied to the runtime's source, see Overlay

@@ -130,7 +130,7 @@ func report(t *testing.T, part string, all []found) {
 	}
 }
 
-// Without a mutant, nothing is noticed in the worlds of the mutants.
+// In the worlds in which mutants are looked for, the oracle reports nothing if nothing is broken.
 func TestMutants_Sound(t *testing.T) {
 	skipRaced(t)
 	seen := map[string]bool{}

@@ -88,7 +88,7 @@ var faults = []fault{
 	}},
 	{"close", func(w *world, r *rand.Rand, p *process) {
 		if r.IntN(2) == 0 && w.spare() {
-			own := p.dice.of('e').stream() // dice for shutdowns alone, so that worlds without a shutdown stay as they are
+			own := p.dice.of('e').stream() // dice for shutdowns alone, so that the other draws do not depend on them
 			if within := between(own, 0, 4*w.plan.lease); p.draining().IsZero() && own.IntN(2) == 0 {
 				w.say("shut down %s within %v", p.name, within)
 				w.disturbed["shutdown"]++
@@ -106,7 +106,7 @@ var faults = []fault{
 		w.flushScripts()
 	}},
 	{"flush data", func(w *world, r *rand.Rand, _ *process) {
-		if r.IntN(3) == 0 && w.plan.seed%2 == 0 { // tokens follow the server's clock, so this is never combined with setting it back
+		if r.IntN(3) == 0 && w.plan.seed%2 == 0 { // tokens follow the server's clock, so no world both flushes data and sets that clock back
 			w.say("flush data")
 			over := w.oracle.loses("everything", nil)
 			w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // nobody is notified
@@ -126,7 +126,7 @@ var faults = []fault{
 		w.say("step the server's clock by %v", d)
 		over := w.plan.lease + calm // the server may take live waiters of a fair lock for dead ones
 		if d < 0 {
-			over += 2*w.plan.lease - d // a late call is in time again, and may be executed after its clean-up has finished
+			over += 2*w.plan.lease - d // for the server a late call is in time again, so it may be executed after its clean-up
 		}
 		w.troubles(nil, time.Now().Add(over))
 		w.step(d)
@@ -149,8 +149,8 @@ var errorTexts = []string{
 	"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
 }
 
-// isAnswer reports whether the server may answer a command with an error. A server without memory still runs scripts that free memory
-// before they need any, and answers NOSCRIPT to unknown scripts.
+// isAnswer reports whether the server may answer a command with this error. A server that is out of memory still runs scripts that free
+// memory before they need any, and answers NOSCRIPT to unknown scripts.
 func (w *world) isAnswer(text, command string, args []string) bool {
 	switch command {
 	case "EVALSHA":
@@ -170,7 +170,7 @@ func isFrugal(source string) bool {
 	return slices.Contains([]string{"release", "renew", "undo", "forget", "inspect", "read"}, name[i+1:])
 }
 
-// at runs do after d.
+// at calls the function do after d.
 func (w *world) at(d time.Duration, do func()) {
 	time.AfterFunc(time.Until(w.unique(time.Now().Add(d))), do)
 }
@@ -196,7 +196,7 @@ func (w *world) nemesis(r *rand.Rand, done <-chan struct{}) {
 				fault := w.plan.faults[r.IntN(len(w.plan.faults))]
 				said := w.history.count("nemesis")
 				fault.do(w, r, p)
-				if w.history.count("nemesis") > said { // the fault was not left out
+				if w.history.count("nemesis") > said { // the fault has taken place
 					w.disturbed[fault.name]++
 				}
 			}

@@ -101,7 +101,7 @@ func (o *oracle) wrong(format string, args ...any) {
 	o.violation(format, args...)
 }
 
-// loses notes that the server loses data from now on. The returned function notes that the loss has ended, or when it will.
+// loses records that the server loses data from now on. The returned function records that the loss has ended, or when it will.
 func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,8 +114,8 @@ func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	}
 }
 
-// excused reports whether a lease may be valid although the server does not know it (A4): the server has forgotten it, and no renewal
-// can have noticed yet. In a healthy process the next renewal notices. A lease that is not renewed ends by itself.
+// excused reports whether a lease may be valid although the server does not know it (A4): the server has forgotten it, and the process need
+// not have noticed that yet. In a healthy process the next renewal notices the loss. A lease that is not renewed is excused until it ends.
 func (o *oracle) excused(h *hold) bool {
 	now, lease := time.Now(), o.w.plan.lease
 	return slices.ContainsFunc(o.forgets, func(f forgetting) bool {
@@ -162,7 +162,7 @@ type kept struct {
 }
 
 // isKept reports whether an at-least time explains why the server still has a grant. The server counts the rest of an at-least time from the
-// execution of the release. So the grant may stay longer, by the time that a call may take.
+// execution of the release. So the grant may stay after the at-least time, for as long as a call may take.
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -171,13 +171,13 @@ func (o *oracle) isKept(at *place, id string) bool {
 	})
 }
 
-// keep notes an at-least time. It subtracts a little, because clocks differ, and because an event is noted a little late.
+// keep records an at-least time. It subtracts a little, because clocks differ, and because an event is recorded a little late.
 func (o *oracle) keep(h *hold, until time.Time) {
 	over := func(k kept) bool { return time.Since(k.by.seen) > k.by.least+o.w.plan.lease/3 }
 	o.kept[h.place] = append(slices.DeleteFunc(o.kept[h.place], over), kept{h, until.Add(-h.least/50 - 3*time.Millisecond)})
 }
 
-// mayKeep notes that a failed re-entry may still have moved the end of an at-least time.
+// mayKeep records that a failed re-entry may still have moved the end of an at-least time.
 func (o *oracle) mayKeep(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,7 +185,7 @@ func (o *oracle) mayKeep(h *hold) {
 	o.keep(h, time.Time{})
 }
 
-// mayStay notes that a failed acquire of a multi lock may have begun the at-least time of some members.
+// mayStay records that a failed acquire of a multi lock may have begun the at-least time of some members.
 func (o *oracle) mayStay(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -194,8 +194,8 @@ func (o *oracle) mayStay(h *hold) {
 	}
 }
 
-// leasts checks that h does not get the lock within the at-least time of another holder (A10), unless the server has lost data since the first
-// request of either, or before: until its process notices the loss, h may share a grant that another of its readers had.
+// leasts checks that h does not get the lock within the at-least time of another holder (A10). It excuses h if the server has lost data since the
+// first request of either. It also excuses h if its process has not yet noticed an earlier loss: h may then share the lost grant of another reader.
 func (o *oracle) leasts(h *hold) {
 	for _, k := range o.kept[h.place] {
 		forgotten := slices.ContainsFunc(o.forgets, func(f forgetting) bool {
@@ -211,7 +211,7 @@ func (o *oracle) leasts(h *hold) {
 	}
 }
 
-// granted checks and notes every lease at the instant at which it is returned.
+// granted checks and records every lease at the instant at which it is returned.
 func (o *oracle) granted(h *hold) {
 	if h.place.kind != multiLock && h.lease.Valid() {
 		h.p.ledger.knows(h.place.name, h.id())
@@ -267,7 +267,7 @@ type turn struct {
 	began time.Time // when its first holder was seen
 	late  bool      // the turn may have begun before its first holder was seen
 	count int
-	freed time.Time // when its last holder released it, so that the grant may linger from then on; zero if no holder has released it
+	freed time.Time // when a holder last began to release it, so that the grant may linger from then on; zero if none has
 }
 
 // inTurn checks the bounds of hand-offs inside a process (A8).
@@ -369,7 +369,7 @@ func (o *oracle) looks(h *hold) bool {
 	return true
 }
 
-// leaves notes that a holder begins to release.
+// leaves records that a holder begins to release.
 func (o *oracle) leaves(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

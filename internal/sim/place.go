@@ -85,7 +85,8 @@ func (p *place) bounds(reads bool) bool {
 // leased reports whether the place grants leases.
 func (p *place) leased() bool { return p.kind != semaphore && p.kind != latch }
 
-// known reports whether the server has a grant or a permit. When a reader's lease expires, its field stays as long as the lock has other readers.
+// known reports whether the server has a grant or a permit. A reader's grant needs its timeout key, too: when a reader's lease expires, the field
+// stays as long as the lock has other readers.
 func (p *place) known(id string) bool {
 	p.w.setServerClock()
 	if p.kind != permits {

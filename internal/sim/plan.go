@@ -83,7 +83,7 @@ func newPlan(seed uint64, m *Mutant, r *rand.Rand) plan {
 	return p
 }
 
-// newLinger draws from dice of its own, so that worlds without Linger stay as they are.
+// newLinger draws from its own dice, so that the other draws of a world do not depend on it.
 func (p *plan) newLinger(d dice) time.Duration {
 	return []time.Duration{0, 0, p.lease / 4, p.lease / 20}[mix(uint64(d))%4]
 }

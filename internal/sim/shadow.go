@@ -17,7 +17,8 @@ type shadow struct {
 	left     int       // permits
 }
 
-// watch sees a command before it is executed, including the commands of scripts. A script never fails half-way here.
+// watch sees a command before it is executed, including the commands of scripts. It assumes that the command succeeds: here no script fails
+// half-way.
 func (w *world) watch(command string, args []string) {
 	if len(args) == 0 {
 		return
@@ -29,7 +30,7 @@ func (w *world) watch(command string, args []string) {
 	}
 }
 
-// forget notes that the server loses all data.
+// forget records that the server loses all data.
 func (w *world) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,8 +86,8 @@ func (w *world) inOrder(p *place, id string) {
 	p.shadow.popped = ""
 }
 
-// count tracks s.left, the number of free permits. It sets s.freed when a release raises the number to enough, and clears it when the number falls
-// below. With enough free permits, any single waiter can acquire what it wants.
+// count tracks s.left, the number of free permits. With `enough` free permits, any single waiter can acquire what it wants. count sets s.freed when
+// a release raises the number to `enough` or more, and clears s.freed when the number falls below `enough`.
 func (s *shadow) count(command string, args []string, enough int) {
 	number := 0
 	if len(args) > 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// close ends a process by Close, which is soon over when all is well (A9).
+// close ends a process by Close, and checks that Close returns soon when all is well (A9).
 func (w *world) close(p *process) {
 	calm := w.untroubled(nil, time.Now().Add(-2*rpc.Window(w.plan.lease))) // no call with an unknown outcome is in flight
 	w.troubles(nil, time.Now().Add(soon))

@@ -4,8 +4,9 @@ import "slices"
 
 // Permits and counts have no owner, so the oracle checks only their numbers (A3 for semaphores and latches).
 
-// gaveBack notes the end of a lease. err is what its holder got from Release. From now on, the at-least time counts from the return of the acquire,
-// unless the holder may have learned of the grant late, because of a fault.
+// gaveBack records the end of a lease. err is what its holder got from Release. Until now, the at-least time of the lease counted from the
+// call of the acquire. From now on it counts from the return of the acquire, unless the holder may have learned of the grant late, because of a
+// fault.
 func (o *oracle) gaveBack(h *hold, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -17,7 +18,7 @@ func (o *oracle) gaveBack(h *hold, err error) {
 	}
 }
 
-// took notes that permits of a semaphore were acquired.
+// took records that permits of a semaphore were acquired.
 func (o *oracle) took(p *place, number int) {
 	forgot := o.forgot(p)
 	o.mu.Lock()
@@ -29,21 +30,21 @@ func (o *oracle) took(p *place, number int) {
 	}
 }
 
-// gave notes that permits are being released.
+// gave records that permits are being released.
 func (o *oracle) gave(p *place, number int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p.taken -= number
 }
 
-// vague notes permits or counts whose outcome is unknown.
+// vague records permits or counts whose outcome is unknown.
 func (o *oracle) vague(p *place, number int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p.vague += number
 }
 
-// counts notes that a latch is being counted down.
+// counts records that a latch is being counted down.
 func (o *oracle) counts(p *place) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 	soon = 100 * time.Millisecond
 )
 
-// troubles notes that nothing is asserted about a process until the given time. A nil process means all of them.
+// troubles records that nothing is asserted about a process until the given time. A nil process means all of them.
 func (w *world) troubles(p *process, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,7 +31,7 @@ type losses struct {
 	over time.Time // when the process has recovered from the last loss
 }
 
-// loses notes that a process loses a reply now.
+// loses records that a process loses a reply now.
 func (p *process) loses() {
 	now := time.Now()
 	var over time.Time

@@ -48,7 +48,7 @@ func (u *user) sleep(d time.Duration) {
 
 func (u *user) say(format string, args ...any) { u.w.history.add(u.name, format, args...) }
 
-// told notes the outcome of a step, unless the process is dead: then nobody sees the outcome.
+// told records the outcome of a step, unless the process is dead: then nobody sees the outcome.
 func (u *user) told(what string, p *place, err error) {
 	if u.p.isDead() {
 		return
@@ -136,11 +136,11 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 		got, err = handle.TryAcquire(context.WithValue(u.p.ctx, userKey{}, u), options...)
 		what += " try"
 	case way == 1 && h.place.kind != permits && h.place.kind != multiLock && !h.own:
-		// With bounds of its own, a lease whose acquire was cancelled might keep the lock unnoticed.
+		// Not with an at-least time: if the acquire is cancelled after it was granted, the lock may stay taken without the oracle knowing why.
 		h.late = true
 		got, err = u.async(ctx, h, options)
 		what += " async"
-	case way == 2 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // actor messages have no such options
+	case way == 2 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // actor messages have no at-least time
 		h.lease, err = u.ask(h)
 		what += " by message"
 	default:

@@ -14,7 +14,8 @@ type wait struct {
 // patienceOf bounds how long anybody waits for a free lock whose release was announced (A6). Before it tries, a process that has just had
 // its turn pauses for up to 125 ms, and a spin lock's waiter for up to 128 ms.
 //
-// With a mere listener, the bound is aloneMax after the first second: from then on the listener lengthens no pause. With a crowd it is crowdMax.
+// In a world with a mere listener, a subscriber that never acquires, the bound after the first second is aloneMax: from then on the listener
+// lengthens no pause. In a world with a crowd, the bound is crowdMax.
 func (o *oracle) patienceOf(k kind) time.Duration {
 	patience := 250 * time.Millisecond
 	switch {
@@ -29,7 +30,7 @@ func (o *oracle) patienceOf(k kind) time.Duration {
 	return patience
 }
 
-// waits notes that somebody begins to wait; the function over, which it returns, notes the end.
+// waits records that somebody begins to wait; the function over, which it returns, records the end.
 func (o *oracle) waits(p *process, who string, at *place, vague bool) (over func()) {
 	w := &wait{p, who, at, time.Now(), vague || at.kind == multiLock}
 	o.mu.Lock()
@@ -150,7 +151,7 @@ func (o *oracle) accounted(p *process, at *place, id string) bool {
 	return false
 }
 
-// observe checks all leases and waits again and again.
+// observe checks all leases, and all users that wait, again and again until done is closed.
 func (w *world) observe(done <-chan struct{}) {
 	r := w.dice.of('o').stream()
 	for {

@@ -91,7 +91,7 @@ func (w *wire) reply(b []byte) {
 	}
 }
 
-// show notes a message in the history if the history includes messages.
+// show records a message in the history if the history includes messages.
 func (w *wire) show(direction string, b []byte, at time.Time) {
 	if d, up := w.drawn(); up && w.p.world.wires {
 		if at := mark.FindIndex(b); at != nil {

@@ -277,7 +277,7 @@ func (w *world) takeOnce(ctx context.Context, u *user, at *place) time.Duration 
 	}
 	waited := time.Since(began)
 	bound := served
-	if w.plan.listening == crowd { // it may find the lock taken when it tries again, and wait once more
+	if w.plan.listening == crowd { // the process may find the lock taken when it tries again, and wait once more
 		bound = 2 * crowdMax * time.Duration(max(len(at.members), 1))
 	}
 	if waited > bound {
@@ -310,7 +310,7 @@ func (w *world) tally(ctx context.Context, at *place) {
 	case semaphore:
 		left, err = rt.Semaphore(at.name).Available(ctx)
 		least, most = permitCount-at.vague, permitCount
-		if w.isStepped() { // after a step back, a late copy of an acquire counts as in time, and takes permits for nobody
+		if w.isStepped() { // after a step back of the server's clock, a late copy of an acquire counts as in time, and takes permits for nobody
 			least = 0
 		}
 	case permits:
@@ -399,7 +399,7 @@ func (w *world) spare() bool {
 	return living > 1
 }
 
-// remnants looks for grants of closed processes that the server still has, or has again: a call that is executed too late would leave
+// remnants looks for grants of closed processes that the server still has, or has again: a call that is executed too late would create
 // one. Two cases are excused: a server clock that was stepped, since after a step back a late call counts as in time; and grants that the
 // server refused to release, which stay for their lease.
 func (w *world) remnants() {

@@ -105,7 +105,7 @@ func (s *clustered) troubles(w *world) []chaos.Fault {
 	return troubles
 }
 
-// target returns a random server. Faults stop the server for too short a time for the others to replace it.
+// target returns a random server. A fault stops the server only for a short time, so that the others do not replace it.
 func (s *clustered) target(dice *rand.Rand) chaos.Target {
 	i := dice.IntN(len(s.servers))
 	return chaos.Target{Dice: dice, Server: s.servers[i], Redis: s.looks[i], Most: nodeTimeout / 4}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// grown returns error texts if the heap or the number of goroutines was larger in the last third of the looks than in the first.
+// grown returns error texts if the heap or the number of goroutines was clearly larger in the last third of the looks than in the first.
 func grown(looks []look) (wrong []string) {
 	third := len(looks) / 3
 	if third == 0 {
@@ -40,7 +40,7 @@ func median[V cmp.Ordered](looks []look, of func(look) V) V {
 func report(written string, looks []look) string {
 	var b strings.Builder
 	var sum look
-	fmt.Fprintf(&b, "# A soak test\n\nWritten by `%s`. Each row shows first what has happened since the previous row, and then what was found when all use had stopped. The first row is a round without faults. *Forgetful failovers* may have lost the newest writes; *surprises* are those of them that the test did not cause, and *excused* counts the violations that they explain. *Disturbed* counts the connections of all clients that a fault disturbed; clients may open three connections for each of these. *Served after* is the time from the last fault until every process had had every lock; *at rest after* is the time until nothing was left in Redis. *Longest stall* is the longest pause of the machine after the last fault, and *repeated* counts the calls that failed because of such a pause, and were repeated. *Goroutines* leaves out the two that forward each connection.\n\n"+
+	fmt.Fprintf(&b, "# A soak test\n\nWritten by `%s`. Each row shows first what has happened since the previous row, and then what was found when all use had stopped. The first row is a round without faults. A *forgetful failover* may have lost the newest writes. A *surprise* is a forgetful failover that the test did not cause, and *excused* counts the violations that surprises explain. *Disturbed* counts the connections that a fault disturbed; for each of them, clients may open up to three new ones. *Served after* is the time from the last fault until every process had had every lock; *at rest after* is the time until nothing was left in Redis. *Longest stall* is the longest pause of the machine after the last fault, and *repeated* counts the calls that failed because of such a pause, and were repeated. *Goroutines* leaves out the two that forward each connection.\n\n"+
 		"| granted | failed | lost | faults | forgetful failovers | surprises | wrong | excused | connections/s | disturbed/s | scripts/s | served after | longest stall | repeated | at rest after | heap | goroutines | Redis |\n"+
 		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n", written)
 	for _, l := range looks {

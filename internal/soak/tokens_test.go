@@ -29,8 +29,8 @@ func (s *tokens) add(call time.Time, lease *holdfast.Lease) {
 	s.all = append(s.all, token{call, time.Now(), lease.Token()})
 }
 
-// disorder returns error texts for tokens that are not larger than all that were received before they were asked for. It then forgets all but the
-// last token.
+// disorder returns an error text for each token that is not larger than every token that was received before it was asked for. It then forgets all
+// but the last token.
 func (s *tokens) disorder() (wrong []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -107,7 +107,7 @@ func (w *walker) run(env []string, program string, args ...string) {
 	require.NoError(w.t, err, "%s %q: %s", program, args, out)
 }
 
-// counts returns how often each function ran, as the median of several runs of an operation, without zeros.
+// counts returns for each function how often it ran: the median of several runs of an operation. Functions whose median is zero are left out.
 func (w *walker) counts(operation string) map[function]int {
 	w.t.Helper()
 	folder := w.t.TempDir()

@@ -73,7 +73,7 @@ func TestWeight_OfAUsersBinary(t *testing.T) {
 	assert.LessOrEqual(t, len(linked), mostLinked, "%q", linked)
 }
 
-// user is a module that requires this one, and its dependencies in the same versions.
+// user is a module that requires this module, and the same versions of the dependencies as this module does.
 type user struct {
 	t      *testing.T
 	folder string

@@ -27,7 +27,7 @@ local function lives(q, owner, now)
   return not till or till > now
 end
 
--- tidy deletes the Holdfast part when there are no waiters.
+-- tidy deletes the hash of runtimes, which only Holdfast uses, when there are no waiters.
 local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
@@ -59,7 +59,7 @@ end
 
 -- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by wait for each place by which its waiter has moved up.
 -- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
--- scores. The earliest scores come first, so that the waiters never change places.
+-- scores. The earliest scores come first, so that the order of the waiters never changes.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -93,8 +93,8 @@ local function leave(q, grant)
   return place == 0
 end
 
--- close_gaps moves up the waiters behind all gaps. A bundle calls it only once, because thousands of waiters may leave at once, and each call
--- walks through the queue.
+-- close_gaps moves up the waiters behind the gaps. It walks through the queue, and thousands of waiters may leave in one bundle. So
+-- consecutive calls for the same queue close their gaps together, at the end.
 local function close_gaps(q, wait)
   if not first_gap then return end
   local left, moved = 0, {}

@@ -1,4 +1,4 @@
--- check_publish: publish a meaningless message on a channel, which is among the KEYS as in all other scripts of a kind.
+-- check_publish: publish a meaningless message on a channel. The channel is one of the KEYS, as in the scripts that release locks.
 --
 -- KEYS[1] channel channel
 -- ARGV[1] publish PUBLISH or SPUBLISH

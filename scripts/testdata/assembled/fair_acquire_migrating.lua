@@ -1,7 +1,7 @@
 local strange = redis.call('type', KEYS[1]).ok == 'string'
--- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again
--- and counts once, or keeps its place in the queue. If that place was lost, the reply says so, and the grant does not join again. If it
--- joined and this reply was lost, the next retry would find a place, and the waiter would not learn of the loss.
+-- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again and
+-- counts once, or keeps its place in the queue. If its place was lost, the reply says so, and the grant does not join again. If it
+-- joined and this reply did not arrive, the next retry would find the new place, and the waiter would not learn of the loss.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}
@@ -16,9 +16,9 @@ local strange = redis.call('type', KEYS[1]).ok == 'string'
 -- ARGV[7] stay        ms from now for which this runtime is known to live; noted when a grant joins the queue, and when the last
 --                     note is more than stay/32 old
 --
--- Returns grant (granted) | {ttl, holder or '', queued, next} (busy): queued is 0 if the grant is not in the queue, 1 if it has kept
--- its place, else the server time in microseconds at which this call has put it into the queue; next is the head of the queue if that
--- is this grant, or if it is another grant of this runtime while the lock is free; else '' | error LATE ms | error FOREIGN text
+-- Returns grant (granted) | {ttl, holder or '', queued, next} (busy) | error LATE ms | error FOREIGN text. queued is 0 if the grant
+-- is not in the queue, 1 if it has kept its place, else the server time in microseconds at which this call has put it into the queue.
+-- next is the head of the queue if that is this grant, or if the lock is free and it is another grant of this runtime; else ''.
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
@@ -88,7 +88,7 @@ local function lives(q, owner, now)
   return not till or till > now
 end
 
--- tidy deletes the Holdfast part when there are no waiters.
+-- tidy deletes the hash of runtimes, which only Holdfast uses, when there are no waiters.
 local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
@@ -120,7 +120,7 @@ end
 
 -- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by wait for each place by which its waiter has moved up.
 -- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
--- scores. The earliest scores come first, so that the waiters never change places.
+-- scores. The earliest scores come first, so that the order of the waiters never changes.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -154,8 +154,8 @@ local function leave(q, grant)
   return place == 0
 end
 
--- close_gaps moves up the waiters behind all gaps. A bundle calls it only once, because thousands of waiters may leave at once, and each call
--- walks through the queue.
+-- close_gaps moves up the waiters behind the gaps. It walks through the queue, and thousands of waiters may leave in one bundle. So
+-- consecutive calls for the same queue close their gaps together, at the end.
 local function close_gaps(q, wait)
   if not first_gap then return end
   local left, moved = 0, {}

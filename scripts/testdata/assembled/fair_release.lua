@@ -1,9 +1,9 @@
--- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it
--- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
--- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
--- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
--- unlocking works at maxmemory. Redis deletes a hash with its last field. With keep, the lock stays taken for a while, under the owner
--- field in the argument nobody: see lock_keep.
+-- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it the
+-- lock; otherwise wake the next waiter and the waiters of other kinds of lock. If this grant is waiting instead, remove it from the
+-- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head. A
+-- retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
+-- unlocking works at maxmemory. Redis deletes a hash when its last field is deleted. With keep, the lock stays taken for a while,
+-- under the owner field in the argument nobody: see lock_keep.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -64,7 +64,7 @@ local function lives(q, owner, now)
   return not till or till > now
 end
 
--- tidy deletes the Holdfast part when there are no waiters.
+-- tidy deletes the hash of runtimes, which only Holdfast uses, when there are no waiters.
 local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
@@ -96,7 +96,7 @@ end
 
 -- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by wait for each place by which its waiter has moved up.
 -- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
--- scores. The earliest scores come first, so that the waiters never change places.
+-- scores. The earliest scores come first, so that the order of the waiters never changes.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -130,8 +130,8 @@ local function leave(q, grant)
   return place == 0
 end
 
--- close_gaps moves up the waiters behind all gaps. A bundle calls it only once, because thousands of waiters may leave at once, and each call
--- walks through the queue.
+-- close_gaps moves up the waiters behind the gaps. It walks through the queue, and thousands of waiters may leave in one bundle. So
+-- consecutive calls for the same queue close their gaps together, at the end.
 local function close_gaps(q, wait)
   if not first_gap then return end
   local left, moved = 0, {}
@@ -167,7 +167,7 @@ if kept then
 end
 local q, now = queue_of(queue, timeouts, waiting), server_now()
 local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant)
-if q and next_lock ~= lock then close_gaps(q, wait) end -- otherwise the next call is about the same queue
+if q and next_lock ~= lock then close_gaps(q, wait) end -- otherwise the next call does it, for the same queue
 local head = q and (held or left) and drop_stale(q, now)
 if head and head == heir and not kept and (held or redis.call('exists', lock) == 0) then
   take(lock, q, heir, heir_lease, wait)

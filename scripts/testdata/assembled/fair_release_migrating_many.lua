@@ -1,10 +1,10 @@
 -- fair_release_migrating_many: the same as fair_release_migrating for many locks; the KEYS of all calls follow each other, and so do the ARGV.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
--- for_each: run a script's body once for each lock and collect the replies. The keys and the arguments of the locks follow each other. keys is
--- the number of keys of one lock. The body gets the numbers of keys and of arguments that are before its own. If one lock fails, its reply is
--- {'error', text} and the others continue; not all clients can read an error inside a list. nil becomes false, because a Lua reply ends at the
--- first nil.
+-- for_each: run a script's body once for each lock and collect the replies. KEYS has the keys of one lock after the other, and ARGV their
+-- arguments. keys is the number of keys of one lock. The body gets the numbers of keys and of arguments that are before its own. If the body
+-- fails for one lock, for_each continues with the next. The reply for that lock is {'error', text}, because not all clients can read an
+-- error inside a list. nil becomes false, because a Lua reply ends at the first nil.
 local function for_each(keys, body)
   local n, args, replies = #KEYS / keys, #ARGV / #KEYS * keys, {}
   local function continue()
@@ -16,7 +16,7 @@ local function for_each(keys, body)
   end
   while #replies < n do -- one pcall serves all locks until one of them fails
     local done, failure = pcall(continue)
-    if not done and type(failure) ~= 'table' then -- before Redis 7 an error is a text that begins with the position
+    if not done and type(failure) ~= 'table' then -- before Redis 7 an error is a text that begins with its position in the script
       failure = {err = string.gsub(failure, '^.-: ?%d+: %-?', '', 1)}
     end
     if not done then replies[#replies + 1] = {'error', failure.err} end
@@ -64,7 +64,7 @@ local function lives(q, owner, now)
   return not till or till > now
 end
 
--- tidy deletes the Holdfast part when there are no waiters.
+-- tidy deletes the hash of runtimes, which only Holdfast uses, when there are no waiters.
 local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
@@ -96,7 +96,7 @@ end
 
 -- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by wait for each place by which its waiter has moved up.
 -- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
--- scores. The earliest scores come first, so that the waiters never change places.
+-- scores. The earliest scores come first, so that the order of the waiters never changes.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -130,8 +130,8 @@ local function leave(q, grant)
   return place == 0
 end
 
--- close_gaps moves up the waiters behind all gaps. A bundle calls it only once, because thousands of waiters may leave at once, and each call
--- walks through the queue.
+-- close_gaps moves up the waiters behind the gaps. It walks through the queue, and thousands of waiters may leave in one bundle. So
+-- consecutive calls for the same queue close their gaps together, at the end.
 local function close_gaps(q, wait)
   if not first_gap then return end
   local left, moved = 0, {}
@@ -173,7 +173,7 @@ if kept then
 end
 local q, now = queue_of(queue, timeouts, waiting), server_now()
 local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant)
-if q and next_lock ~= lock then close_gaps(q, wait) end -- otherwise the next call is about the same queue
+if q and next_lock ~= lock then close_gaps(q, wait) end -- otherwise the next call does it, for the same queue
 local head = q and (held or left) and drop_stale(q, now)
 if head and head == heir and not kept and (held or redis.call('exists', lock) == 0) then
   take(lock, q, heir, heir_lease, wait)

@@ -1,10 +1,10 @@
 -- fenced_acquire_many: the same as fenced_acquire for many locks; the KEYS of all calls follow each other, and so do the ARGV.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
--- for_each: run a script's body once for each lock and collect the replies. The keys and the arguments of the locks follow each other. keys is
--- the number of keys of one lock. The body gets the numbers of keys and of arguments that are before its own. If one lock fails, its reply is
--- {'error', text} and the others continue; not all clients can read an error inside a list. nil becomes false, because a Lua reply ends at the
--- first nil.
+-- for_each: run a script's body once for each lock and collect the replies. KEYS has the keys of one lock after the other, and ARGV their
+-- arguments. keys is the number of keys of one lock. The body gets the numbers of keys and of arguments that are before its own. If the body
+-- fails for one lock, for_each continues with the next. The reply for that lock is {'error', text}, because not all clients can read an
+-- error inside a list. nil becomes false, because a Lua reply ends at the first nil.
 local function for_each(keys, body)
   local n, args, replies = #KEYS / keys, #ARGV / #KEYS * keys, {}
   local function continue()
@@ -16,7 +16,7 @@ local function for_each(keys, body)
   end
   while #replies < n do -- one pcall serves all locks until one of them fails
     local done, failure = pcall(continue)
-    if not done and type(failure) ~= 'table' then -- before Redis 7 an error is a text that begins with the position
+    if not done and type(failure) ~= 'table' then -- before Redis 7 an error is a text that begins with its position in the script
       failure = {err = string.gsub(failure, '^.-: ?%d+: %-?', '', 1)}
     end
     if not done then replies[#replies + 1] = {'error', failure.err} end
@@ -84,8 +84,8 @@ local function last_in_front(crowd)
   return row_of(redis.pcall('zrange', crowd, 16, 16, 'withscores')[2] or redis.pcall('zrange', crowd, -1, -1, 'withscores')[2])
 end
 
--- parts_of reads the argument report: CHANNEL; +CHANNEL if the runtime has a ticket; -CHANNEL if it has just had the lock. It also returns the
--- key of the set, and the runtime.
+-- parts_of reads the argument report: CHANNEL; +CHANNEL if the runtime has a ticket; -CHANNEL if it has just had the lock. It returns the mark,
+-- the channel, the key of the set of tickets, and the runtime.
 local function parts_of(report, grant)
   local mark, channel = string.match(report, '^([+-]?)(.*)$')
   return mark, channel, channel .. ':crowd', string.match(grant, '^(.*):')
@@ -110,9 +110,10 @@ end
 -- join_crowd returns the number of subscribers; the place of the runtime in the crowd, from 1; and its ticket, or 0 if its row need not be called.
 -- The place is 0 if there is no crowd, or if the user has no right to the set.
 --
--- A runtime behind the rows in front does not wait for a call either in three cases. Its row is the next one, which might be called before the
--- runtime subscribes. It is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed. Or there are
--- fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left to call rows.
+-- In three cases, even a runtime behind the rows in front does not wait for the call of its row. Its row is the next one, which might be called
+-- before the runtime subscribes. It is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed.
+-- Or there are fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left to
+-- call rows.
 local function join_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0
@@ -130,8 +131,8 @@ local function join_crowd(report, grant)
   return n, place + 1, row_of(ticket) > last_in_front(crowd) + 1 and math.floor(ticket) or 0
 end
 
--- leave_crowd removes the runtime that gets the lock from the crowd, and calls the rows that have come to the front. It calls at most 100,
--- because a foreign value in the set may be any number.
+-- leave_crowd removes the runtime that gets the lock from the crowd, and calls the rows that have come to the front. It calls at most 100
+-- rows, because foreign values in the set may have any score.
 local function leave_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local place = mark == '+' and redis.pcall('zrank', crowd, runtime)
@@ -147,21 +148,21 @@ local function leave_crowd(report, grant)
     end
   end
   redis.pcall('zrem', crowd, runtime)
-  for n = 1, math.min(last_in_front(crowd) - called, 100) do -- counted from 1, so that it ends whatever the scores are
+  for n = 1, math.min(last_in_front(crowd) - called, 100) do -- counted from 1, so that the loop ends whatever the scores are
     redis.pcall('publish', crowd .. ':' .. called + n, '0')
   end
 end
 -- take_tokens takes a block of at most n fencing tokens, and returns the first and the last one. If the counter holds something else, it returns
 -- nil, nil and the error reply FOREIGN.
 --
--- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
--- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
+-- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost the
+-- counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
 -- continue from the old server's clock: min_token is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
--- below 2^53. A larger counter, or one that is not a number, is left unchanged, because a rounded token may have been issued
--- before.
+-- below 2^53. A larger counter would be rounded, and could issue a token twice. So it is left unchanged, as is one that is not a
+-- number.
 --
--- A counter far below the clock is new or was just lost. The last block before the loss may have reached up to the present, so a block
--- that begins earlier could issue tokens twice. So only one token is taken: the present time.
+-- A counter far below the clock is new, or follows a loss. The last block before the loss may have reached up to the present, so a new
+-- block that began earlier could issue its tokens again. So only one token is taken: the present time.
 local function take_tokens(counter, n, min_token)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then

@@ -31,9 +31,9 @@ local function in_time(not_after)
   end
   return nil
 end
--- end_turn: let other processes go first at the end of a turn. It publishes the message of a release. If more subscribers than idlers
--- receive it, end_turn releases the lock and returns their number. Otherwise nobody waits, so the lock stays held and can be passed on, and
--- end_turn returns nil. If idlers is '-1', the turn does not end.
+-- end_turn: let other processes go first at the end of a turn. idlers is the number of subscribers that do not want the lock, or '-1' if the
+-- turn does not end. end_turn publishes the message of a release. If more subscribers than idlers receive it, end_turn releases the lock and
+-- returns their number. Otherwise nobody waits, so the lock stays held and can be passed on, and end_turn returns nil.
 local function end_turn(lock, grant, channel, publish, idlers)
   if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')
@@ -44,14 +44,14 @@ end
 -- take_tokens takes a block of at most n fencing tokens, and returns the first and the last one. If the counter holds something else, it returns
 -- nil, nil and the error reply FOREIGN.
 --
--- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
--- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
+-- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost the
+-- counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
 -- continue from the old server's clock: min_token is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
--- below 2^53. A larger counter, or one that is not a number, is left unchanged, because a rounded token may have been issued
--- before.
+-- below 2^53. A larger counter would be rounded, and could issue a token twice. So it is left unchanged, as is one that is not a
+-- number.
 --
--- A counter far below the clock is new or was just lost. The last block before the loss may have reached up to the present, so a block
--- that begins earlier could issue tokens twice. So only one token is taken: the present time.
+-- A counter far below the clock is new, or follows a loss. The last block before the loss may have reached up to the present, so a new
+-- block that began earlier could issue its tokens again. So only one token is taken: the present time.
 local function take_tokens(counter, n, min_token)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then

@@ -6,8 +6,8 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' for a busy reply of two parts; for five parts, the lock's channel, after a + if the runtime has a ticket
---                     (lib/crowd.lua), or a - if it has just had the lock
+-- ARGV[4] report      '' for a busy reply of two parts; for one of five parts, the lock's channel, with + in front if the runtime has a ticket
+--                     (lib/crowd.lua), or with - in front if the runtime has just had the lock
 --
 -- Returns grant (granted) | {ttl in ms, -1 without one, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket far back or 0} (busy) | error LATE ms | error FOREIGN text
@@ -74,8 +74,8 @@ local function last_in_front(crowd)
   return row_of(redis.pcall('zrange', crowd, 16, 16, 'withscores')[2] or redis.pcall('zrange', crowd, -1, -1, 'withscores')[2])
 end
 
--- parts_of reads the argument report: CHANNEL; +CHANNEL if the runtime has a ticket; -CHANNEL if it has just had the lock. It also returns the
--- key of the set, and the runtime.
+-- parts_of reads the argument report: CHANNEL; +CHANNEL if the runtime has a ticket; -CHANNEL if it has just had the lock. It returns the mark,
+-- the channel, the key of the set of tickets, and the runtime.
 local function parts_of(report, grant)
   local mark, channel = string.match(report, '^([+-]?)(.*)$')
   return mark, channel, channel .. ':crowd', string.match(grant, '^(.*):')
@@ -100,9 +100,10 @@ end
 -- join_crowd returns the number of subscribers; the place of the runtime in the crowd, from 1; and its ticket, or 0 if its row need not be called.
 -- The place is 0 if there is no crowd, or if the user has no right to the set.
 --
--- A runtime behind the rows in front does not wait for a call either in three cases. Its row is the next one, which might be called before the
--- runtime subscribes. It is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed. Or there are
--- fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left to call rows.
+-- In three cases, even a runtime behind the rows in front does not wait for the call of its row. Its row is the next one, which might be called
+-- before the runtime subscribes. It is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed.
+-- Or there are fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left to
+-- call rows.
 local function join_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0
@@ -120,8 +121,8 @@ local function join_crowd(report, grant)
   return n, place + 1, row_of(ticket) > last_in_front(crowd) + 1 and math.floor(ticket) or 0
 end
 
--- leave_crowd removes the runtime that gets the lock from the crowd, and calls the rows that have come to the front. It calls at most 100,
--- because a foreign value in the set may be any number.
+-- leave_crowd removes the runtime that gets the lock from the crowd, and calls the rows that have come to the front. It calls at most 100
+-- rows, because foreign values in the set may have any score.
 local function leave_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local place = mark == '+' and redis.pcall('zrank', crowd, runtime)
@@ -137,7 +138,7 @@ local function leave_crowd(report, grant)
     end
   end
   redis.pcall('zrem', crowd, runtime)
-  for n = 1, math.min(last_in_front(crowd) - called, 100) do -- counted from 1, so that it ends whatever the scores are
+  for n = 1, math.min(last_in_front(crowd) - called, 100) do -- counted from 1, so that the loop ends whatever the scores are
     redis.pcall('publish', crowd .. ':' .. called + n, '0')
   end
 end

@@ -1,10 +1,10 @@
 -- lock_release_many: the same as lock_release for many locks; the KEYS of all calls follow each other, and so do the ARGV.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
--- for_each: run a script's body once for each lock and collect the replies. The keys and the arguments of the locks follow each other. keys is
--- the number of keys of one lock. The body gets the numbers of keys and of arguments that are before its own. If one lock fails, its reply is
--- {'error', text} and the others continue; not all clients can read an error inside a list. nil becomes false, because a Lua reply ends at the
--- first nil.
+-- for_each: run a script's body once for each lock and collect the replies. KEYS has the keys of one lock after the other, and ARGV their
+-- arguments. keys is the number of keys of one lock. The body gets the numbers of keys and of arguments that are before its own. If the body
+-- fails for one lock, for_each continues with the next. The reply for that lock is {'error', text}, because not all clients can read an
+-- error inside a list. nil becomes false, because a Lua reply ends at the first nil.
 local function for_each(keys, body)
   local n, args, replies = #KEYS / keys, #ARGV / #KEYS * keys, {}
   local function continue()
@@ -16,7 +16,7 @@ local function for_each(keys, body)
   end
   while #replies < n do -- one pcall serves all locks until one of them fails
     local done, failure = pcall(continue)
-    if not done and type(failure) ~= 'table' then -- before Redis 7 an error is a text that begins with the position
+    if not done and type(failure) ~= 'table' then -- before Redis 7 an error is a text that begins with its position in the script
       failure = {err = string.gsub(failure, '^.-: ?%d+: %-?', '', 1)}
     end
     if not done then replies[#replies + 1] = {'error', failure.err} end

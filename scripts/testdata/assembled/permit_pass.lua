@@ -1,4 +1,4 @@
--- permit_pass: exchange a permit for another one of the same process, with a lease of its own. No permit becomes free, so nobody is
+-- permit_pass: exchange a permit for a new one of the same process, with a fresh lease. No permit becomes free, so nobody is
 -- notified. A retry finds the new permit in place.
 --
 -- KEYS[1] permits   string  {name}, the number of free permits

@@ -1,5 +1,5 @@
--- read_renew: restart the leases of many readers, each only if its grant still holds. It never creates anything. The TTL of a lock
--- is the longest lease of its readers, so it is lowered only if a renewal has shortened a lease.
+-- read_renew: restart the leases of many readers, each only if its grant still holds the lock. It never creates anything. The
+-- TTL of a lock is the longest lease of its readers, so it is lowered only if a renewal has shortened a lease.
 --
 -- KEYS[n] lock      hash    {name}, with mode; each is followed by its timeout
 -- KEYS[n] timeout   string  {name}:grant:rwlock_timeout:1
@@ -8,7 +8,7 @@
 -- ARGV[3] first     owner field of the first lock
 -- ARGV[n] grant     owner fields of the others, in the order of KEYS
 --
--- Returns {first, position, ...}: the positions (from 1) of the grants that no longer hold | error LATE ms
+-- Returns {first, position, ...}: the positions (from 1) of the grants that no longer hold the lock | error LATE ms
 local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
 -- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
 -- delayed duplicate of an attempt must not run after its caller has given the attempt up.
@@ -66,7 +66,7 @@ for i = 1, #KEYS / 2 do
   if held == 1 and redis.call('exists', timeout) == 1 then
     renew(lock, timeout, grant)
   elseif type(held) == 'number' or string.find(held.err, 'WRONGTYPE', 1, true) then
-    gone[#gone + 1] = i -- a key of another type must not fail the others
+    gone[#gone + 1] = i -- a key of another type must not keep the others from being renewed
   else
     return held
   end

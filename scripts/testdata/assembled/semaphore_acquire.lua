@@ -3,7 +3,7 @@
 --
 -- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its
 -- runtime. Then no other runtime (that supports reservations) takes permits. The reservation ends when a waiter of the runtime is
--- served, when the runtime ends it, or when it expires. Unless it has expired, nobody may reserve again for the time rest.
+-- served, when the runtime ends it, or when it expires. In the first two cases, nobody may reserve for the time rest.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -19,8 +19,8 @@
 -- ARGV[7] rest      ms without reservations after ours has ended; if 0, a reserve of -1 also ends an earlier rest
 -- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
--- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter, left is the
--- number of available permits, '' if there is no semaphore, reserved is 1 if this call has made or prolonged a reservation.
+-- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter; left is the
+-- number of available permits, or '' if there is no semaphore; reserved is 1 if this call has made or prolonged a reservation.
 local semaphore, channel, attempt, want = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local runtime, reserve, rest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])

@@ -50,7 +50,7 @@ local result = redis.call('get', attempt)
 if not result then
   local _, foreign = count_of(semaphore)
   if foreign then return foreign end
-  redis.call('del', attempt) -- first, for maxmemory: Redis refuses a write that needs memory only if it is the script's first write
+  redis.call('del', attempt) -- first, for maxmemory: a script that has written may also make writes that need memory
   result = string.format('%.0f', redis.call('incrby', semaphore, permits))
   redis.call('set', attempt, result, 'px', keep)
   if tonumber(result) >= 0 then -- Redisson's listener throws on a negative number

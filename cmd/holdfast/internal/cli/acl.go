@@ -110,7 +110,7 @@ func (o *aclFlags) rules() []string {
 // rights are the rules of an ACL, without duplicates.
 type rights struct {
 	prefix  string // the beginning of all names, escaped for patterns
-	wrapped string // prefix as in the keys derived from a name: after a brace, unless prefix contains one
+	wrapped string // how the names in derived keys begin: with a brace and prefix, or with prefix alone if it contains a brace
 	rules   []string
 }
 

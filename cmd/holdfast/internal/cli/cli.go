@@ -103,7 +103,7 @@ func (a *app) globals(f *flags) {
 	f.flag(&a.json, "json", "print JSON, one object per line; doc/command.md describes the fields")
 }
 
-// run reads the flags of a command and calls it. Flags may be anywhere before --.
+// run reads the flags of a command, and runs the command. Flags may be anywhere before --.
 func (a *app) run(c *command, args []string) int {
 	f := newFlags(c.name)
 	if c.flags != nil {
@@ -168,7 +168,7 @@ func (a *app) usage(command string, err error) int {
 // failed reports an error of Redis or of the library, and returns the matching exit code.
 func (a *app) failed(err error) int {
 	if errors.Is(err, context.Canceled) {
-		return exitRedis // by a signal, which needs no message; withClient returns its exit code
+		return exitRedis // a signal has cancelled it, which needs no message; withClient returns the exit code for the signal
 	}
 	a.complain(text.Message(strings.TrimPrefix(err.Error(), "holdfast: ")) + a.hint(err))
 	switch {

@@ -75,7 +75,7 @@ func within(chunks <-chan string, wait time.Duration) string {
 	}
 }
 
-// decode returns the first key in typed, and its length in bytes. The key is "" if it is incomplete.
+// decode returns the first key in typed, and its length in bytes. The key is "" if typed ends before the key is complete.
 func decode(typed string) (key, int) {
 	switch c := typed[0]; {
 	case c == 0x1b && len(typed) > 1 && (typed[1] == '[' || typed[1] == 'O'):

@@ -45,7 +45,7 @@ func pageCommand() *command {
 			if opened == exitUsage {
 				return exitUsage
 			}
-			return code // not the code for a signal, which is the normal end of the page
+			return code // not the code for a signal: a signal is how the page normally ends
 		},
 	}
 }

@@ -60,7 +60,7 @@ type topOptions struct {
 }
 
 const (
-	topMost = 20_000 // locks that a look keeps
+	topMost = 20_000 // a look keeps at most this number of locks
 	topRest = 4      // the pause after a look is at least this many times as long as the look, unless the look failed before topWait
 	topWait = 30 * time.Second
 )

@@ -140,7 +140,7 @@ func (t *target) client() (redis.UniversalClient, error) {
 		return nil, err
 	}
 	o.DialerRetries = 1                    // go-redis retries the whole command, too: with both, an address that does not answer is reported only after 100 s
-	o.MaxRetries = cmp.Or(o.MaxRetries, 1) // each retry of a server that has stopped takes twice the timeout
+	o.MaxRetries = cmp.Or(o.MaxRetries, 1) // if the server has stopped, each retry takes twice the timeout
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 3*time.Second)
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	cluster := len(t.hosts) > 1

@@ -39,8 +39,8 @@ type guardian struct {
 	run      kin.Run
 	deadline time.Duration
 	reaped   bool // the command has ended, and its process ID may be reused
-	aside    bool // it has left the group
-	orphan   bool // its parent has ended
+	aside    bool // the guardian has left the group
+	orphan   bool // the parent of the guardian has ended
 	unread   []byte
 }
 
@@ -99,7 +99,7 @@ func (g *guardian) kill() {
 	if g.aside {
 		_ = syscall.Kill(-g.run.Group, syscall.SIGKILL)
 	}
-	if g.run.Command != 0 && !g.reaped && !g.orphan { // without its parent, the command may have been reaped and its ID reused
+	if g.run.Command != 0 && !g.reaped && !g.orphan { // once the parent has ended, the command may have been reaped and its ID reused
 		_ = syscall.Kill(g.run.Command, syscall.SIGKILL)
 	}
 	for range killRounds {

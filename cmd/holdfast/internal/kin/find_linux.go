@@ -74,7 +74,7 @@ func (r Run) owns(pid int, inner bool) bool {
 	return false
 }
 
-// An environment is empty for some microseconds while the process executes a program, and for ever if the process was started without one.
+// The environment of a process is empty for some microseconds during execve, and for ever if the process was started without an environment.
 const (
 	execTries = 50
 	execEvery = 100 * time.Microsecond

@@ -5,5 +5,5 @@ package kin
 // Strays returns none, because systems other than Linux have no files with the environments of processes.
 func (Run) Strays(bool) []int { return nil }
 
-// All returns none, for the same reason.
+// All returns none, because systems other than Linux have no files with the environments of processes.
 func (Run) All() []int { return nil }

@@ -15,7 +15,7 @@ import (
 // could arrive at another thread, and later. The kernel does not stop a group that nobody could continue.
 func suspend() {
 	signal.Ignore(syscall.SIGTSTP)
-	_ = syscall.Kill(0, syscall.SIGTSTP) // the others
+	_ = syscall.Kill(0, syscall.SIGTSTP) // the other processes of the group
 	var standard [16]uint64              // all zeros mean the default action in the kernel's struct sigaction, whatever its layout
 	const maskSize = 8
 	_, _, failed := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP), uintptr(unsafe.Pointer(&standard)), 0, maskSize, 0, 0)
@@ -24,7 +24,7 @@ func suspend() {
 	}
 }
 
-// unstopped calls f with SIGTTOU blocked on this thread. The kernel would stop a process in the background with that signal.
+// unstopped calls f with SIGTTOU blocked on this thread. With that signal, the kernel stops a process that changes the terminal from the background.
 func unstopped(f func()) {
 	var blocked, before unix.Sigset_t
 	const bits = 8 * unsafe.Sizeof(blocked.Val[0])

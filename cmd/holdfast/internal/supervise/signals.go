@@ -37,9 +37,9 @@ func Ends(s os.Signal) bool {
 	return false
 }
 
-// pass passes a signal on to the group. SIGTERM and SIGHUP also reach strays: processes of the run that have left the group. SIGINT and SIGQUIT do
-// not, as if a terminal had sent them. If the command is stopped until it gets the terminal, pass continues the command, so that it handles the
-// signal.
+// pass passes a signal on to the group. SIGTERM and SIGHUP also reach strays: processes of the run that have left the group. SIGINT and SIGQUIT
+// do not reach strays, just as the keys of a terminal would not. If the command is stopped until it gets the terminal, pass continues the command,
+// so that it handles the signal.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)
 	if r.waits {

@@ -107,7 +107,7 @@ type run struct {
 	guarded  bool // the guardian has not ended
 	result   Result
 	deadline time.Duration // when the command gets SIGKILL at the latest: margin before the local deadline of the lease
-	told     time.Duration // the deadline that the guardian was last told; the guardian itself kills half a margin later
+	told     time.Duration // the value of deadline when it was last sent to the guardian, which kills half a margin later
 	termAt   time.Duration // when processes that the command has left behind get SIGTERM, or 0 if not yet known
 	killAt   time.Duration // when the group gets SIGKILL, or 0 if no SIGTERM was sent
 	killed   time.Duration // when SIGKILL was first sent, or 0 if not yet
