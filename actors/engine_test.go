@@ -31,8 +31,8 @@ func TestGrant_IDsAreUsedOnce(t *testing.T) {
 	}
 }
 
-// A silent connection reaches its time limit before every worker that may hang is occupied by a hanging attempt. With a lease shorter than 375 ms,
-// the limit may come later: it is redisnode.Silence.
+// When several workers hang on silent connections, the first of them reaches its time limit before the gateway runs out of workers. With a lease
+// shorter than 375 ms this is not guaranteed: the limit is then redisnode.Silence.
 func TestEngine_ReplyWait(t *testing.T) {
 	t.Parallel()
 	for lease, want := range map[time.Duration]time.Duration{

@@ -44,7 +44,7 @@ type shard struct {
 	idle     []*member // actors that the next sweep looks at
 	sweeper  clock.Timer
 	stage    wait.Stage
-	spawning *member // the member that SpawnNamed is starting; the producers of props return its shell and mailbox
+	spawning *member // the member whose actor SpawnNamed is starting; the functions given to props return the shell and mailbox of this member
 }
 
 type memberKey struct {

@@ -34,7 +34,7 @@ type Entry struct {
 // Holder is one holder of a lock, or one acquired permit.
 type Holder struct {
 	ID      string        // owner field, or the ID of the permit: the same as Lease.ID
-	Holds   int           // number of its holds in Redis; 1 for a holder of Holdfast, because its process counts re-entries
+	Holds   int           // number of its holds in Redis; always 1 for a holder that uses Holdfast, whose process counts re-entries itself
 	TTL     time.Duration // time until its lease expires; negative if it never does
 	Process Process       // zero if the process has not announced itself; always zero for permits, which do not name a process
 }

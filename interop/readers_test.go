@@ -31,7 +31,7 @@ func TestInterop_ReadersAndAWriter(t *testing.T) {
 				require.NoError(t, r.give(ctx))
 				asleep(t, written)
 			}
-			n.listened(t) // a writer subscribes only now: it waits inside its process while readers of that process hold the lock
+			n.listened(t) // only now does a writer of ours subscribe: while readers of its own process hold the lock, it waits inside the process
 			asleep(t, written)
 			stalls.Take()
 			began := time.Now()

@@ -47,7 +47,7 @@ func ReadTimeouts(raw string) string { return suffixed(raw) + ":" }
 // readTimeoutKey is the key that exists as long as a reader's lease. Each Holdfast grant has one hold, so the hold's number is 1.
 func readTimeoutKey(raw, grant string) string { return ReadTimeoutKey(raw, grant, 1) }
 
-// ReadTimeoutKey is the key that exists as long as the lease of a reader's hold. The holds of a reader are numbered from 1.
+// ReadTimeoutKey is the key that exists until the lease of a reader's hold ends. The holds of a reader are numbered from 1.
 func ReadTimeoutKey(raw, grant string, hold int) string {
 	return ReadTimeouts(raw) + grant + ":rwlock_timeout:" + strconv.Itoa(hold)
 }

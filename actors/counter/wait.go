@@ -238,12 +238,13 @@ func (s *State) waitOn(now time.Duration) {
 	}
 }
 
-// onAttemptFailed handles an attempt that failed. If Redis has rejected it, every waiter is refused. If it arrived too late, it is repeated at
-// once, a few times at most. Otherwise tries are refused at once, with the cause; other waiters are refused when Redis has been silent for too
-// long.
-//
-// If the server says that the time for repeats is over (expired), nobody can learn the outcome any more. Permits that the attempt may have
-// taken are lost to everybody, and an event reports that.
+// onAttemptFailed handles an attempt that failed:
+//   - If Redis has rejected it, every waiter is refused.
+//   - If the server says that the time for repeats is over (expired), nobody can learn the outcome any more. Permits that the attempt may have
+//     taken are lost to everybody, and an event reports that. The waiters stay for a new attempt.
+//   - If the attempt arrived too late, it is repeated at once, unless a few attempts in a row have failed before.
+//   - After any other failure, waiters that are tries are refused at once, with the cause. Other waiters are refused when Redis has been silent
+//     for too long.
 func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	a := &s.attempt
 	switch _, late := scripts.LateBy(m.err); {

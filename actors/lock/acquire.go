@@ -67,8 +67,8 @@ func (s *State) attempt(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-// newPending makes the grant to ask for. Its id is new, so a late copy of an earlier acquire can never be taken for this one. The exception is the
-// read grant of a writer, which has the number of the write grant (reserved).
+// newPending makes the grant that the next acquire asks for. Normally the grant has a new id, so a late copy of an earlier acquire can never be taken
+// for this one. Only the first read grant of a writer has no new id: it takes the number of the write grant (member.reserved).
 func (s *State) newPending(r *wait.Request) pendingGrant {
 	t := pendingGrant{terms: r.Terms, lease: r.First(s.policy.Lease)}
 	t.ttl = max(t.lease, r.AtLeast)

@@ -64,8 +64,9 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether r, a try, would become part of a member at once, or as soon as the members that no caller needs any more have ended (vacates).
-// A try must not wait for other requests. A try that shares the lock may join holders; a try that wants the lock exclusively must not.
+// open reports whether the try r would become part of a member without waiting for other requests. If the members that keep r out have no caller
+// any more, and so end soon (see vacates), r may wait for their end. A try that shares the lock may join holders; a try that wants the lock
+// exclusively must not.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false

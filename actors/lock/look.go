@@ -29,8 +29,8 @@ func (s *State) forgettable() bool {
 	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil
 }
 
-// wantLook plans one question although no request waits. It is called after a try was refused because of the local holder, so that the next try gets
-// a fresh answer, and when a force-release may have ended the grant.
+// wantLook plans one question although no request waits. It is called in two cases: when a try is refused because of the local holder, so that the
+// next try gets a fresh answer; and when a force-release may have ended the grant.
 func (s *State) wantLook() {
 	if s.forgettable() {
 		s.lookingOf().wanted = true

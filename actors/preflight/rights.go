@@ -37,8 +37,9 @@ func (n *needs) add(kind *scripts.Kind, rule, what string) *need {
 	return found
 }
 
-// rights separately tries each right that the runtime and these kinds of locks need, so that one missing right does not hide another. If scripts
-// cannot be called, it tries only what sent tries. It returns a finding for each right found missing.
+// rights tries each right that the runtime and these kinds of locks need. It tries each one separately, so that one missing right does not hide
+// another. If scripts cannot be called, it tries only the commands that the runtime itself sends (see method sent). It returns a finding for each
+// right found missing.
 func (c *check) rights(ctx context.Context, kinds []*scripts.Kind) []finding {
 	n := &needs{}
 	if c.sent(ctx, n) {

@@ -24,7 +24,7 @@ type subscriptions struct {
 	asked   []ask               // the commands without a reply, the oldest first
 	alone   []string            // channels that wait for a command of their own
 	waits   map[string]struct{} // the channels in alone
-	singles int                 // number of the commands in asked that were sent with a single channel
+	singles int                 // how many commands of the list asked were sent with a single channel
 	ping    bool                // a ping is due
 }
 
@@ -97,7 +97,7 @@ func (s *subscriptions) next() (send []ask) {
 	for _, channel := range slices.Sorted(maps.Keys(s.changed)) {
 		single, wanted := s.wanted[channel]
 		switch {
-		case s.asking[channel] || wanted == s.has[channel]: // the reply to the earlier command must come first, or there is nothing to do
+		case s.asking[channel] || wanted == s.has[channel]: // send nothing: an earlier command has no reply yet, or nothing is to be changed
 		case !wanted:
 			off = append(off, channel)
 		case !single:

@@ -57,8 +57,8 @@ func (t timeouts) within(most time.Duration) bool {
 
 func inBounds(timeout, most time.Duration) bool { return timeout > 0 && timeout <= most }
 
-// CheckAckTimeout returns an error if a wait for replicas of this length is too long. The server answers only after the wait, and after the
-// client's ReadTimeout the answer would be lost.
+// CheckAckTimeout returns an error if d is too long for a wait for replicas. The server answers only after the wait, and an answer that comes
+// after the client's ReadTimeout would be lost.
 func CheckAckTimeout(client redis.UniversalClient, d time.Duration) error {
 	t, most := timeoutsOf(client), ReplyWait
 	if inBounds(t.read, ReplyWait) {

@@ -70,7 +70,8 @@ func TestAttendance_OnlyWhileWaiting(t *testing.T) {
 	assert.Equal(t, 0, a.mere)
 }
 
-// A process that holds the lock when this process is refused counts as one that had a turn, whether or not its release message arrives.
+// If another process holds the lock when this process is refused, that process counts as having had a turn, whether or not its release message
+// arrives.
 func TestAttendance_Refused(t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		var a attendance

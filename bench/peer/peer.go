@@ -49,7 +49,7 @@ type Env struct {
 	Goroutines int           // number of goroutines that will use the client
 	Apart      bool          // no two goroutines will want the same name
 	Linger     time.Duration // how long a contender that can do so keeps released locks for the next local acquire
-	Poll       time.Duration // interval at which waiters of libraries that poll retry: see workload.Workload
+	Poll       time.Duration // interval at which a waiter retries, if its library polls: see workload.Workload
 }
 
 // Peer is one contender.

@@ -113,8 +113,8 @@ func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	}
 }
 
-// If Redis has forgotten a fixed lease on one half of a read/write lock, nobody in the holder's process waits for the end of the lease, either: no
-// writer waits for such a reader, and no reader for such a writer.
+// A fixed lease that Redis has forgotten keeps nobody in its process waiting, even if holder and waiter use different halves of a read/write lock:
+// no writer waits until a reader's forgotten lease ends, and no reader until a writer's does.
 func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -74,8 +74,9 @@ func (s *servers) awaitHeld(t *testing.T, n int) {
 	locktest.Await(t, "nothing else to be left", func() bool { return len(s.held(t)) == n })
 }
 
-// acquireEverywhere acquires a red lock again and again, until the lease has every member: its ID names its members. A majority is enough for a
-// lease, and on a busy machine a member that answers too late is released again.
+// acquireEverywhere acquires a red lock again and again, until the lease has every member. The lease's ID shows that, because it lists the members
+// that the lease has. A single acquire may not be enough: a lease needs only a majority, and on a busy machine a member that answers too late is
+// released again.
 func (s *servers) acquireEverywhere(t *testing.T, red *holdfast.MultiLock, options ...holdfast.AcquireOption) (lease *holdfast.Lease) {
 	t.Helper()
 	locktest.Await(t, "every member", func() bool {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The message of the other process's release ends each of twenty waits: polling would take twenty seconds.
+// Each of twenty waits ends when the message about the other process's release arrives. With polling, the waits would take twenty seconds.
 func TestSemaphore_WakesByMessage(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

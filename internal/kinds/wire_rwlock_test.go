@@ -289,7 +289,8 @@ func TestWire_ReadersBesideRedissons(t *testing.T) {
 	})
 }
 
-// A Redisson client that dies while reading blocks our writers for at most its lease, even if our readers outlive it.
+// If a Redisson client dies while it holds a read lock, our writers are blocked for at most the client's lease, even if our own readers renew
+// theirs.
 func TestWire_DeadReaderOfRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Unhurried(900 * time.Millisecond)

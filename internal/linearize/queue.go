@@ -101,9 +101,9 @@ func changes(before, after []string) (left, came []string) {
 	return append(left, before[from:]...), after[kept:]
 }
 
-// lostPlaces returns the grants that may have lost their place unseen. Such a grant may have been removed from the queue between two looks,
-// because its runtime had given no sign of life for a lease. It may be back in the queue before the next look. Or the grant got the lock,
-// and a forced release or the end of a short lease ended it before its waiter learned of the grant.
+// lostPlaces returns the grants that may have lost their place in the queue unseen. There are two ways. Either the grant was removed between
+// two looks, because its runtime had given no sign of life for a lease; it may be in the queue again at the next look. Or the grant got the
+// lock, but its waiter did not learn of that before a forced release, or the end of a short lease, took the lock away again.
 func (f *facts) lostPlaces(name string) map[string]bool {
 	lost := map[string]bool{}
 	var before Look

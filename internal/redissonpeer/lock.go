@@ -29,8 +29,8 @@ func tryBy(ctx context.Context, try func() (*time.Duration, error)) (bool, error
 	return err == nil && remaining == nil, err
 }
 
-// lockBy tries, subscribes to the channel and tries again. Before each further try it waits for a message, or for the time
-// that the last try has returned.
+// lockBy tries, subscribes to the channel and tries again. Before each further try it waits until a message arrives, or until the
+// duration that the last try returned has passed.
 func (p *Peer) lockBy(ctx context.Context, channel string, try func() (*time.Duration, error)) error {
 	held, err := tryBy(ctx, try)
 	if held || err != nil {

@@ -155,7 +155,7 @@ func excludes(a, b *hold) bool {
 
 func same(a, b holdfast.Owner) bool { return a == b && a != (holdfast.Owner{}) }
 
-// kept says until when an at-least time keeps a lock from everybody else, even when its holder has released it.
+// kept is an at-least time. Until it ends, nobody but the holder may get the lock, even if the holder has released it.
 type kept struct {
 	by    *hold
 	until time.Time

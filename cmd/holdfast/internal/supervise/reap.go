@@ -48,8 +48,8 @@ func (r *run) changed(status syscall.WaitStatus) {
 	}
 }
 
-// Orphans returns a channel that receives a signal when adopted processes may have ended. This process adopts orphans as process 1 of a
-// container, or after Run.
+// Orphans returns a channel that receives a signal when adopted processes may have ended. This process adopts orphans if it is process 1 of a
+// container, or once Run has been called.
 func Orphans() (ended <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGCHLD)
