@@ -16,9 +16,9 @@ type term struct {
 	// set once the lock is held
 	began  bool
 	lease  *Lease
-	ctx    context.Context // the context of lead
+	ctx    context.Context // the context that the function lead gets
 	cancel context.CancelCauseFunc
-	err    error // error of lead, if Run must not ignore it
+	err    error // the error that lead returned, if Run must not ignore it
 }
 
 // acquire returns the options for acquiring the lock. They have a new owner, so a campaign never re-enters, even if Run's context has an owner.
@@ -75,8 +75,8 @@ func (t *term) resigned() bool {
 	return errors.Is(t.err, ErrResign) || t.began && errors.Is(context.Cause(t.ctx), ErrResign)
 }
 
-// announce writes to Redis who leads, and closes announced after the first attempt. It repeats the announcement until the term ends, because Redis
-// may lose it.
+// announce writes to Redis who leads, and closes the channel announced after the first attempt. It repeats the announcement until the term ends,
+// because Redis may lose it.
 func (t *term) announce(announced chan struct{}) {
 	e := t.election
 	call := scripts.AnnounceLeader(e.rt.engine.Site(), e.lock.address.Raw, scripts.Leader{

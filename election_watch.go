@@ -40,9 +40,9 @@ func (e *Election) look(ctx context.Context) (Leader, error) {
 }
 
 // Watch yields the present leader, if there is one, and then each new leader, until ctx ends or the runtime is closed. It yields
-// nothing when a leader leaves, only when the next one begins. It notices a change by a message. If the message was lost, it
-// notices the change within ElectionOptions.Lease (at least 1 s, at most 30 s). It leaves out a leader that was replaced before Watch
-// noticed it.
+// nothing when a leader leaves, only when the next one begins. A message tells Watch of the change. If that message is lost, Watch
+// notices the change within ElectionOptions.Lease (at least 1 s, at most 30 s). A leader that was replaced before Watch noticed it is
+// left out.
 //
 // When Redis is unreachable or refuses, Watch keeps trying. Only the first of several failures in a row is logged. With a bad name or option Watch
 // yields nothing.

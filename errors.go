@@ -10,8 +10,9 @@ import (
 // is its cause. An error about a lock names the lock.
 var (
 	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, WithWait elapsed, or ctx ended; then the error also matches ctx.Err().
-	// If others have the lock, the error is a *BusyError (errors.As). Otherwise Redis has not answered within the wait, and the error wraps the cause,
-	// such as a net.Error; or ctx had ended before the call. (For semaphores, which have no holders, it also means that too few permits are available.)
+	// If others have the lock, the error is a *BusyError (errors.As). Otherwise, either ctx had ended before the call, or Redis did not answer within
+	// the wait. If Redis did not answer, the error wraps the cause, such as a net.Error. (For semaphores, which have no holders,
+	// ErrNotAcquired also means that too few permits are available.)
 	ErrNotAcquired = protocol.ErrNotAcquired
 	// ErrNotHeld: the lease was already released when Release or Extend was called.
 	ErrNotHeld = protocol.ErrNotHeld
@@ -26,8 +27,8 @@ var (
 	ErrNotReplicated = protocol.ErrNotReplicated
 	// ErrUpgrade: the owner of a read lock asked for the write lock, which can never succeed.
 	ErrUpgrade = protocol.ErrUpgrade
-	// ErrForeignKey: the key does not hold such a lock: it has another type, a value that is not a lock, or a lock of an incompatible
-	// kind. The key is left unchanged.
+	// ErrForeignKey: the key exists, but what it holds is not the lock asked for: it has another type, a value that is not a lock, or a lock of
+	// an incompatible kind. The key is left unchanged.
 	ErrForeignKey = protocol.ErrForeignKey
 	// ErrInvalid: a name, option or argument is invalid.
 	ErrInvalid = protocol.ErrInvalid

@@ -52,7 +52,7 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 				t.Run(way+", "+who, func(t *testing.T) {
 					var busy *holdfast.BusyError
 					asked := way != "cancelled" || who == "same runtime"                     // a cancelled acquire does not ask Redis for the holder
-					for wait := 30 * time.Millisecond; wait < locktest.Patience; wait *= 4 { // a busy machine may need longer to learn the holder
+					for wait := 30 * time.Millisecond; wait < locktest.Patience; wait *= 4 { // on a busy machine, learning the holder may take longer
 						err, cause := try(t, lock, wait)
 						assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
 						assert.ErrorContains(t, err, p.Name)

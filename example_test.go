@@ -327,7 +327,7 @@ func ExampleRuntime_FencedLock() {
 
 	lock := rt.FencedLock("accounts/alice")
 	slow, _ := lock.Acquire(ctx)
-	late := slow.Token() // its process is paused from here on; the release stands for the end of its lease
+	late := slow.Token() // from here on the process of this holder is paused; the release stands for the end of its lease
 	_ = slow.Release(ctx)
 	next, _ := lock.Acquire(ctx)
 	write(next.Token(), 100)

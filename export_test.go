@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The durations of a red lock.
+// These functions compute the durations of a red lock.
 var (
 	TryTime  = tryTime
 	Validity = validity

@@ -126,7 +126,7 @@ func (g *group) extend(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// each runs a call for every member. It succeeds when a quorum of the calls does.
+// each runs a call for every member. It succeeds if a quorum of the calls succeeds.
 func (g *group) each(ctx context.Context, start func(member *Lease) func(ctx context.Context) error) error {
 	calls := together{n: len(g.members), enough: g.quorum}
 	errs := calls.run(ctx, func(i int) func(ctx context.Context) error { return start(g.members[i]) })

@@ -41,10 +41,10 @@ func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
 	return int(n), err
 }
 
-// Wait returns when the count is zero, at once if there is none. If ctx ends first, the error wraps ctx's.
+// Wait returns when the count is zero, or at once if the latch has no count. If ctx ends first, the error wraps ctx's.
 //
-// All waiters are woken; if the notification is lost, they notice within a second. Deleting the latch ends the wait too, unlike in
-// Redisson. A woken waiter reads the count: if the latch has been set again by then, the waiter keeps waiting.
+// When the count reaches zero, all waiters are woken; if the notification is lost, they notice within a second. Deleting the latch ends the wait too,
+// unlike in Redisson. A woken waiter reads the count: if the latch has been set again by then, the waiter keeps waiting.
 func (l *CountDownLatch) Wait(ctx context.Context) error {
 	_, err := l.count(ctx, scripts.LatchWait, 0, 0, false)
 	return err

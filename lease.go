@@ -34,7 +34,7 @@ func (l *Lease) unguard() {
 
 // Release releases the lock. It works even if ctx has ended: it then has 500 ms of its own.
 //
-// If Redis does not confirm the release for Options.Lease/3 (at least 1 s, at most 10 s), the lease is over for the caller, and the error
+// If Redis does not confirm the release within Options.Lease/3 (at least 1 s, at most 10 s), the lease is over for the caller, and the error
 // wraps the cause. The runtime retries until the deadline of the lease. A second Release returns ErrNotHeld, releasing a lost lease returns
 // ErrLeaseLost, and Release after Close returns nil.
 //
@@ -57,7 +57,7 @@ func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
 }
 
 // Extend makes a lease that was acquired WithLease end at now + d, even if that is sooner than before. d is 50 ms to 24 h. A lease
-// that the watchdog renews cannot be extended: ErrInvalid. If Redis does not confirm for Options.Lease/3 (at least 1 s, at most 10 s),
+// that the watchdog renews cannot be extended: ErrInvalid. If Redis does not confirm within Options.Lease/3 (at least 1 s, at most 10 s),
 // the error wraps the cause, and the lease ends at the old or the new end, whichever is earlier. Extend extends all members of a multi
 // lock. For a red lock, a majority is enough.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
@@ -105,7 +105,7 @@ func (l *Lease) ExpiresAt() time.Time {
 	return l.engine.Time(until)
 }
 
-// Context returns a context that ends when the lease or parent ends. If the lease has ended, its Err is the context's cause. Call
+// Context returns a context that ends when the lease or parent ends. If the lease ends first, the context's cause is the lease's Err. Call
 // cancel when done.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.ending().Context(parent)
@@ -119,8 +119,8 @@ func (l *Lease) Token() int64 {
 	return l.hold.Token
 }
 
-// ID returns the owner field in Redis, which the local holders of one turn (see Handoff) share; for a permit, the permit's id. For
-// a multi lock it is the members' IDs, separated by commas.
+// ID returns the owner field in Redis; local holders of one turn (see Handoff) have the same ID. For a permit it is the permit's id.
+// For a multi lock it is the members' IDs, separated by commas.
 func (l *Lease) ID() string {
 	if l.group != nil {
 		return l.group.id()
@@ -153,7 +153,7 @@ func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) 
 		closed := l.Err()
 		cancel()
 		err = actors.Join(err, l.Release(ctx))
-		if errors.Is(closed, ErrClosed) { // Release does not report this
+		if errors.Is(closed, ErrClosed) { // Release itself returns nil after Close
 			err = actors.Join(err, fmt.Errorf("holdfast: lock %s: %w before the function had returned", lease.Quoted(l.name), ErrClosed))
 		}
 	}()
@@ -162,8 +162,8 @@ func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) 
 
 type leaseKey struct{}
 
-// LeaseFromContext returns the lease of the innermost Do or term of an Election from which ctx descends, or nil if there is
-// none. Use it, for example, to read the fencing token.
+// LeaseFromContext returns the lease of the Do, or of the Election's term, from whose context ctx is derived. If there are several, it is
+// the innermost one; if there is none, nil. Use it, for example, to read the fencing token.
 func LeaseFromContext(ctx context.Context) *Lease {
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l

@@ -24,8 +24,8 @@ type Lock struct {
 // See [protocol.State].
 type State = protocol.State
 
-// Holder is one holder of a lock, as stored in Redis. Fields: ID (the owner field) and Holds (the holder's count in Redis: 1 for
-// a holder of Holdfast, which counts re-entries in its process). See [protocol.Holder].
+// Holder is one holder of a lock, as stored in Redis. Fields: ID (the owner field) and Holds (the holder's count in Redis: always 1 for
+// a holder that uses Holdfast, whose process counts re-entries itself). See [protocol.Holder].
 type Holder = protocol.Holder
 
 func (rt *Runtime) lock(kind *scripts.Kind, name string) *Lock {
@@ -66,7 +66,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 	if err != nil {
 		return nil, err
 	}
-	hold := new(lease.Hold) // not allocated with the lease: the runtime refers to it, and must not keep alive a lease that the user drops
+	hold := new(lease.Hold) // not allocated with the lease: the runtime refers to the hold, and must not keep alive a lease that the user drops
 	if err := l.rt.engine.Acquire(ctx, &l.address, spec, hold); err != nil {
 		return nil, err
 	}

@@ -149,7 +149,7 @@ type plan struct {
 	end     time.Time     // when the time of WithWait is over; zero without it
 }
 
-// plan makes the plan of an acquire. It checks everything that can be wrong before anything is sent.
+// plan makes the plan of an acquire. It is called before anything is sent, and checks everything that can be wrong.
 func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*plan, error) {
 	if m.bad != nil {
 		return nil, fmt.Errorf("holdfast: acquire %s: %w", lease.Quoted(m.name), m.bad)
@@ -160,7 +160,7 @@ func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*
 		if p.specs[i], err = member.spec(ctx, opts, try); err != nil {
 			return nil, err
 		}
-		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // keep begins it later, because a member that is given back must not stay taken
+		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // method keep begins this time later: a member that is given back must not stay taken
 	}
 	p.fixed = p.specs[0].Lease
 	if wait := p.specs[0].Wait; wait > 0 {
@@ -202,7 +202,7 @@ func (m *MultiLock) takeAll(ctx context.Context, p *plan) ([]*Lease, error) {
 	}
 }
 
-// takeInOrder makes one round. While it holds nothing, it waits for members[first] for as long as the caller does. Then it tries
+// takeInOrder makes one round. While it holds nothing, it waits for members[first] for as long as the caller allows. Then it tries
 // each member before that one without waiting, and waits for each member behind it for at most patience. So a caller that holds
 // members waits only for members later in the order. On failure it keeps nothing, and returns the member that was unavailable.
 func (m *MultiLock) takeInOrder(ctx context.Context, p *plan, first int, patience time.Duration) (leases []*Lease, busy int, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The fixed lease of a member that was acquired early is extended to its full length if a later member took long.
+// The fixed lease of a member that was acquired early is extended to its full length if acquiring a later member took long.
 func TestMultiLock_FixedLeaseIsWholeAfterWaiting(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

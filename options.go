@@ -43,8 +43,8 @@ type Options struct {
 	AckTimeout time.Duration
 	// PubSub selects how wake-ups are published. On a single server they are always plain messages; PubSubSharded requires a cluster.
 	PubSub PubSubMode
-	// NameMapper maps a lock's name to its Redis key, for example to add a prefix. It must be fast and deterministic: making
-	// a handle calls it, and messages to Lock.PID wait for it. Default: the key is the name.
+	// NameMapper maps a lock's name to its Redis key, for example to add a prefix. It must be fast and deterministic: it is called
+	// whenever a handle is made, and messages to Lock.PID wait for it. Default: the key is the name.
 	NameMapper func(name string) string
 	// Logger receives the same events as OnEvent: a constant message for each type of event, with the event's fields as attributes.
 	// Default slog.Default().
@@ -79,9 +79,9 @@ type Options struct {
 	// "holdfast_process:{all}:ID", where ID is Runtime.ID. The key's TTL is Lease, or 30 s if that is longer. The runtime renews the key three
 	// times per TTL, and Close deletes it. Locks do not depend on this key.
 	Process string
-	// System is the actor system that the runtime runs in. By default the runtime creates its own and stops it on Close. A given
-	// system is never stopped, and may contain several runtimes. Its root's middleware and supervisor apply to the user's actors
-	// only.
+	// System is the actor system that the runtime runs in. By default the runtime creates its own and stops it on Close. A given system
+	// is never stopped, and may contain several runtimes. The middleware and the supervisor of the system's root apply only to the user's
+	// actors, not to the runtime's.
 	System *actor.ActorSystem
 }
 
@@ -191,8 +191,8 @@ func WithLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Lease, o.lease = d, true }
 }
 
-// WithRenewedLease acquires the lock with a lease of d, 50 ms to 24 h, that is renewed every d/3, instead of Options.Lease. Such an
-// acquire always calls Redis. When an owner re-enters, WithRenewedLease has no effect. It is ErrInvalid together with WithLease.
+// WithRenewedLease acquires the lock with a lease of d, 50 ms to 24 h, instead of Options.Lease. The lease is renewed every d/3. Such
+// an acquire always calls Redis. When an owner re-enters, WithRenewedLease has no effect. It is ErrInvalid together with WithLease.
 func WithRenewedLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Renewed, o.renewed = d, true }
 }

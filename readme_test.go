@@ -381,7 +381,7 @@ func TestDoc_EachTypeHasAnExample(t *testing.T) {
 	for _, declared := range typesOf(t, ".") {
 		if name := declared.Name.Name; declared.Name.IsExported() && !declared.Assign.IsValid() {
 			if name == "Leader" {
-				name = "Election_Watch" // yields Leaders
+				name = "Election_Watch" // this iterator yields values of type Leader
 			}
 			shown := regexp.MustCompile(`(?m)^(holdfast\.` + name + `|ExampleRuntime_` + name + `|Example` + name + `(_.*)?)$`)
 			assert.True(t, shown.MatchString(code.String()), name)

@@ -25,9 +25,9 @@ import (
 // The lease is lost when the majority is lost; the remaining members are then released at once. Each member is renewed by its own
 // runtime, and a lost member is not acquired again.
 //
-// Exclusion requires servers that keep their data across a crash: with appendfsync always, or by restarting no sooner than the
-// longest lease after the crash. A server that comes up empty can give a second holder a majority. Red refuses the same locks as
-// Multi, with ErrInvalid.
+// Exclusion requires that no server restarts empty while a lease from before its crash may last. So each server must either run
+// with appendfsync always, or restart no sooner than the longest lease after the crash. Otherwise a server that restarts empty can
+// give a second holder a majority. Red refuses the same locks as Multi, with ErrInvalid.
 func Red(locks ...*Lock) *MultiLock {
 	m := newMultiLock(locks)
 	m.quorum, m.take = len(m.members)/2+1, m.takeMajority
@@ -45,9 +45,9 @@ func validity(lease, elapsed time.Duration) time.Duration {
 	return lease - elapsed - (lease/100 + 2*time.Millisecond)
 }
 
-// takeMajority makes rounds until one succeeds, none can succeed any more, or the caller's time is up. TryAcquire and TryDo make one round only.
-// If the caller's time ends during a round, that round may not have found out why the lock is not free. So takeMajority returns the error of the
-// round before.
+// takeMajority makes rounds until a round succeeds, no round can succeed any more, or the caller's time is up. TryAcquire and TryDo make only one
+// round. If the caller's time ends during a round, that round may not have found out why the lock is not free. So takeMajority returns the error of
+// the round before.
 func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("holdfast: acquire %s: %w: %w", lease.Quoted(m.name), ErrNotAcquired, err)
@@ -78,7 +78,7 @@ func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err e
 			giveBack(taken)
 		}
 	}()
-	began := all[0].rt.engine.Now() // a clock that includes suspensions
+	began := all[0].rt.engine.Now() // this clock also counts the time for which the machine is suspended
 	tries, cancel := context.WithTimeout(ctx, tryTime(length))
 	defer cancel()
 	calls := together{n: n, enough: m.quorum, hopeless: n - m.quorum + 1}

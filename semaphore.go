@@ -15,8 +15,8 @@ import (
 // The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process; among processes there is
 // no order. Waiters for fewer permits do not starve a waiter for several: once such a waiter has been the oldest of its process for
 // 100 ms, it reserves the permits that become free. During a reservation no other waiter is served, and TryAcquire may fail
-// although permits are available. After a reservation, no waiter may reserve again for as long as that one lasted. Redisson's
-// waiters ignore reservations.
+// although permits are available. After a reservation, no waiter may reserve until as much time has passed as the reservation
+// lasted. Redisson's waiters ignore reservations.
 //
 // Every operation counts exactly once, even if requests or replies are lost. Its error matches ErrForeignKey when the key does not
 // hold a count, and ErrInvalid for a number out of range. When Redis does not answer for Options.Lease/3 (at least 1 s, at

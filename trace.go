@@ -28,7 +28,7 @@ type (
 	// Acquired is the outcome of an acquire. Fields: Kind, Name, ID and Token of the lease, Waited, Local (granted without a call to Redis),
 	// Attempts (calls to Redis) and Err, which is nil if the lock was acquired. See [trace.Acquired].
 	Acquired = trace.Acquired
-	// Released says that a holder has released its lease. Fields: Kind, Name, ID, Held (the time) and Err (Release's). See [trace.Released].
+	// Released says that a holder has released its lease. Fields: Kind, Name, ID, Held (for how long) and Err (of Release). See [trace.Released].
 	Released = trace.Released
 	// Lost says that a lease ended without a release. Fields: Kind, Name, ID, Held, Reason and Fixed (acquired WithLease). See [trace.Lost].
 	Lost = trace.Lost

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// announcer keeps a description of this process in Redis, for people who look at its locks. Nothing depends on it, so a failed call is not
+// announcer keeps a description of this process in Redis, for people who look at its locks. No lock depends on it, so a failed call is not
 // reported; the next attempt follows soon.
 type announcer struct {
 	engine  *Engine

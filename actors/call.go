@@ -105,8 +105,8 @@ func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 // await waits for the answer to a sent request. Every sent request is answered, even while the engine ends: no actor stops before it has answered.
 // If ctx ends, the request is cancelled after grace. The actor of the lock decides the outcome, because it may have granted the request already.
 //
-// recycle says that nothing but ctx can cancel the request. If the answer comes before ctx ends, nothing refers to the request any more, so it is
-// returned to the pool.
+// If recycle is true, nothing but ctx can cancel the request. If the answer then comes before ctx ends, nothing refers to the request any more, so it
+// is returned to the pool.
 func (e *Engine) await(ctx context.Context, r *wait.Request, grace time.Duration, recycle bool) (number int64, err error) {
 	select {
 	case <-r.Answered:
@@ -257,7 +257,7 @@ func (e *Engine) startExtend(h *lease.Hold, d time.Duration, terms wait.Terms) (
 	}
 }
 
-// Between is called between two steps of an operation that has several, for example between the acquires of a multi lock's members. Only a
+// Between is called between two steps of one operation, for example between the acquires of a multi lock's members. Only a
 // simulation needs it, because in a simulation no two steps may happen at the same instant.
 func (e *Engine) Between(ctx context.Context) {
 	if e.between != nil {
@@ -323,7 +323,7 @@ func (e *Engine) TellLeader(c trace.LeaderChange) { e.recorder.Leader(c) }
 // Safely calls a function of the user, and reports its panic by a CallbackPanicked event.
 func (e *Engine) Safely(f func()) { e.recorder.Safely(f) }
 
-// Warn logs a message like an event: the logger may block or panic without harm to the caller.
+// Warn logs a message in the same way as an event: even if the logger blocks or panics, the caller is not affected.
 func (e *Engine) Warn(message string, attrs ...slog.Attr) { e.events.Warn(message, attrs...) }
 
 // ends reports the outcome of an acquire or a release to the recorder, just before the requester gets the answer.

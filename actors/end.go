@@ -67,7 +67,7 @@ func (e *end) cutNames() string {
 }
 
 // Shutdown refuses new and waiting acquires, except re-entries by an owner that holds the lock. It waits until the last lease has ended, and then
-// closes. If ctx ends first, it closes at once, and its error names the locks that were still held, up to shownCut of them.
+// closes the engine. If ctx ends first, it closes the engine at once, and its error names the locks that were still held, up to shownCut of them.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if e.closing.Load() {
 		return e.Close(ctx)
@@ -172,12 +172,12 @@ func (e *Engine) closeLanes(late chan struct{}) bool {
 	return ended
 }
 
-// silentLooks is how many looks in a row must find no new reply from Redis before Close considers Redis silent. After a suspension of the process
-// only one look finds no reply, so a suspension is not taken for a silent Redis.
+// silentLooks is the number of times in a row that Close must look and find no new reply from Redis before it considers Redis silent. If the process
+// was suspended, only one look finds no reply, so Close does not take a suspension for a silent Redis.
 const silentLooks = 4
 
-// awaitReleases returns when everything is released, or when it gives up the rest: because Close was aborted, or because Redis has been silent for
-// patience, which is longer than the pause between two releases of an orphan.
+// awaitReleases waits until everything is released. It gives up early if Close is aborted, or if Redis has been silent for the time in patience,
+// which is longer than the pause between two releases of an orphan.
 func (e *Engine) awaitReleases() (gaveUp error) {
 	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // shorter silence is normal: an orphan's release is sent once a window
 	heard := e.sender.Heard()
@@ -212,7 +212,7 @@ func (e *Engine) clientClosed() error {
 // errAborted is the reason that Close gives if the releases were given up because the context of another call of Close had ended.
 var errAborted = errors.New("the context of another call ended before everything was released")
 
-// await waits until done or late is closed. It returns true if done was closed, and false if late was.
+// await waits until one of the channels done and late is closed. It returns true if it was done, and false if it was late.
 func await(done <-chan struct{}, late chan struct{}) bool {
 	select {
 	case <-done:

@@ -312,7 +312,8 @@ func (e *Engine) pubSub() pubsub.Config {
 	return c
 }
 
-// why returns the error for a key about which no server has answered a call yet. The error wraps the last known cause, if there is one.
+// why returns the error for a call about a key, if no server has answered a call about that key yet. The error wraps the last known cause, if there
+// is one.
 func (e *Engine) why(raw string) error {
 	if n := e.masters.ForKey(raw); n != nil {
 		return n.Errors.WithLast(rpc.ErrNoAnswerYet)

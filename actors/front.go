@@ -16,7 +16,7 @@ import (
 // several fronts, chosen by a hash of the lock's name, so that they can use several cores.
 type front struct {
 	engine  *Engine
-	stopped bool // protoactor has stopped it; the porter turns messages away
+	stopped bool // protoactor has stopped this front; the porter turns messages away
 }
 
 const frontCount = 16

@@ -129,8 +129,8 @@ func (r *registry) tellOthers(a *lease.Address, message any) {
 // recognized.
 const prefixMax = 100
 
-// demanded passes a demand on to the actors of a key. A hook of the user's client may have put an unknown prefix before the name, so every
-// suffix of the key may be the name. Only the actor that has the grant reacts.
+// demanded passes a demand (another contender wants the lock) on to the actors of a key. A hook of the user's client may have put an unknown prefix
+// before the name, so every suffix of the key may be the name. Only the actor that has the grant reacts.
 func (r *registry) demanded(key string, demand wait.Demanded) {
 	for prefix := range min(len(key), prefixMax) {
 		raw := key[prefix:]
@@ -334,7 +334,7 @@ func (e *Engine) refuse(r *wait.Request) {
 	e.answer(r)
 }
 
-// countdown closes a channel when done has been called once for start and once for each add.
+// countdown closes the channel zero when all that it counts has ended: the methods start and add each count one more, and the method done one less.
 type countdown struct {
 	left atomic.Int64
 	zero chan struct{}

@@ -39,7 +39,7 @@ type Server struct {
 	redis  *miniredis.Miniredis
 	own    pipe.Link // link of the server's own client
 	client *redis.Client
-	other  func() *holdfast.Runtime // another process, for HeldElsewhere
+	other  func() *holdfast.Runtime // the runtime that plays the other process of HeldElsewhere; started by the first call
 
 	mu    sync.Mutex
 	links map[*holdfast.Runtime]*pipe.Link
@@ -52,7 +52,7 @@ func New(t testing.TB) *Server {
 	s.client = s.own.Client(s.redis)
 	t.Cleanup(func() {
 		_ = s.client.Close()
-		<-time.After(2 * time.Millisecond) // protoactor's timer for dead letters lives a millisecond longer, and a synctest bubble must be empty at its end
+		<-time.After(2 * time.Millisecond) // until protoactor's timer for dead letters has ended: a synctest bubble must be empty at its end
 	})
 	end := func() {}
 	t.Cleanup(func() { end() }) // runs after the test's runtimes are shut down: their waiters must not get the locks that are held elsewhere
@@ -73,7 +73,7 @@ func (s *Server) Client() redis.UniversalClient { return s.client }
 // Runtime returns a new runtime with a client of its own, as a process would have it. At most one Options may be given. The default Logger writes to
 // the test's log.
 //
-// The runtime is shut down when the test ends. It must hold nothing then: a lease that is not released within ten seconds fails the test, and the
+// The runtime is shut down when the test ends. By then it should hold no lease: one that is not released within ten seconds fails the test, and the
 // error names its lock. Fixed leases count, too.
 func (s *Server) Runtime(o ...holdfast.Options) *holdfast.Runtime {
 	s.t.Helper()
@@ -181,7 +181,7 @@ func (s *Server) link(rt *holdfast.Runtime) *pipe.Link {
 }
 
 // Restart acts as a restart of the server: it breaks all connections and forgets all scripts. If empty is true, the server also forgets all keys, as
-// one without persistence would. Runtimes that were cut off stay cut off.
+// a server without persistence would. Runtimes that were cut off stay cut off.
 func (s *Server) Restart(empty bool) {
 	s.t.Helper()
 	s.mu.Lock()

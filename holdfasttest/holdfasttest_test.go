@@ -204,7 +204,7 @@ func TestServer_LeaseThatIsLeftFailsTheTest(t *testing.T) {
 	})
 }
 
-// A waiter that is left at the test's end is refused. It does not get the lock that was held elsewhere until then.
+// A waiter that still waits when the test ends is refused. It does not get the lock, although the other process releases the lock then.
 func TestServer_WaiterThatIsLeftGetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		test := &recorded{TB: t}
@@ -232,7 +232,7 @@ func TestServer_Misused(t *testing.T) {
 	test.end()
 }
 
-// An hour of renewals costs nothing in a bubble.
+// In a bubble, an hour of renewals takes no real time.
 func TestServer_TimeIsTheBubbles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t)
@@ -246,7 +246,8 @@ func TestServer_TimeIsTheBubbles(t *testing.T) {
 	})
 }
 
-// A grant that no replica acknowledges is undone, also if the runtime began at the same instant of the bubble.
+// A grant that no replica acknowledges is undone, even if the runtime has asked for it at the very instant, in the bubble's time, at which the
+// runtime began.
 func TestServer_NoReplicasInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t)

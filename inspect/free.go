@@ -20,7 +20,7 @@ const freeWithin = 2 * time.Second
 // lease is not renewed (holdfast.WithLease) may not notice the loss until the lease ends.
 //
 // Semaphores and latches have no holders: for them the error matches holdfast.ErrInvalid. If the key holds something other than a
-// lock, it matches holdfast.ErrForeignKey. After any other error the lock may have been freed.
+// lock, the error matches holdfast.ErrForeignKey. After any other error the lock may have been freed.
 func Free(ctx context.Context, client redis.UniversalClient, name string) (bool, error) {
 	freed, err := free(ctx, client, name)
 	if err != nil {

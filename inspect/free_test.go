@@ -34,7 +34,7 @@ func TestFree_WakesTheWaiters(t *testing.T) {
 		case p.Kind.Queued:
 			awaitWaiting(t, p.Redis, p.Name, 1)
 		case !p.Kind.Deaf:
-			awaitWaiting(t, p.Redis, p.Name, 2) // the test listens, too
+			awaitWaiting(t, p.Redis, p.Name, 2) // the second one is the test's own subscription
 		}
 		assert.True(t, free(t, p.Redis, p.Name))
 		want := "0"

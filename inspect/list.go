@@ -134,7 +134,7 @@ func (l *lister) flush(ctx context.Context) error {
 		switch {
 		case o.Kind == "" || again || l.Contended && o.Waiting == 0:
 		case l.Contended && o.Kind == protocol.KindFair && len(o.Holders) == 0:
-			l.free = append(l.free, o) // the queue may belong to the twin: see the end of contended
+			l.free = append(l.free, o) // the queue may be that of the name's twin: see the end of the method contended
 		case !l.show(o):
 			return nil
 		}

@@ -17,10 +17,11 @@ import (
 const (
 	page      = 256    // elements that one command reads
 	maxListed = 10_000 // holders of one name, and waiters in its queue
-	maxLeases = 16     // leases that are read for one reader, who has one for each hold
+	maxLeases = 16     // leases that are read for one reader, which has one lease for each of its holds
 )
 
-// looker looks at names in batches. The steps of a batch are pipelines: what one of them reads decides what the next one asks for.
+// looker reads locks by their names, in batches. It sends several pipelines for a batch, one after the other, because the replies to one decide
+// what the next one asks for.
 type looker struct {
 	client    redis.UniversalClient
 	shards    bool               // the servers know sharded messages
@@ -35,7 +36,7 @@ func newLooker(client redis.UniversalClient) *looker {
 type object struct {
 	Entry
 	plain, sharded int64 // connections that subscribe to its channels, by SUBSCRIBE and by SSUBSCRIBE
-	foreign        error // says that the key holds no lock, or that the user may not read it; otherwise nil
+	foreign        error // why there is no lock to show: the key holds something else, or the user may not read it; otherwise nil
 
 	holdsType *redis.StatusCmd
 	sample    *redis.StringSliceCmd // the name of any field, if the key is a hash
@@ -177,7 +178,7 @@ func timeOf(ctx context.Context, server redis.UniversalClient) (time.Duration, e
 
 var epoch = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// decode determines the kind, and reads further pages where one was not enough.
+// decode determines the kind of an object. If the first page did not have all of its elements, decode reads further pages.
 func (l *looker) decode(ctx context.Context, o *object, now time.Duration) (err error) {
 	switch {
 	case o.foreign != nil:
@@ -225,7 +226,7 @@ func (l *looker) decodeFields(ctx context.Context, o *object) error {
 	return nil
 }
 
-// decodeHolders decodes the fields of a hash, all of them or, if cut is true, the first ones. It returns false if the hash is not a lock.
+// decodeHolders decodes the fields of a hash. If cut is true, the hash has more fields than these. It returns false if the hash is not a lock.
 func (o *object) decodeHolders(fields []string, cut bool) bool {
 	writers, seen := 0, map[string]bool{}
 	for i := 0; i+1 < len(fields); i += 2 {

@@ -357,7 +357,7 @@ func TestLook_ForeignKeys(t *testing.T) {
 	assert.ElementsMatch(t, keys, left)
 }
 
-// The other keys of a lock, such as its queue, may hold anything, too. Look then shows the lock without them.
+// If another key of a lock, such as the key of its queue, holds something else, Look shows the lock without it.
 func TestLook_ForeignSideKeys(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)

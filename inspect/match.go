@@ -5,7 +5,7 @@ import "strings"
 // matches reports whether a name matches a pattern as Redis understands it: * stands for any bytes, ? for one byte, [a-c] for one byte of a set,
 // [^a-c] for one byte that is not in it, and \ makes the next byte stand for itself.
 func matches(pattern, name string) bool {
-	retry, rest := "", "" // what follows the last *, in the pattern and in the name
+	retry, rest := "", "" // where to try again after a mismatch: the pattern after the last *, and the part of the name that this * does not cover
 	starred := false
 	for {
 		switch {
@@ -46,7 +46,7 @@ func matchesByte(pattern string, c byte) (after string, ok bool) {
 	return after, first == c
 }
 
-// matchesSet matches a set whose [ has been read. A set without an end lasts until the end of the pattern.
+// matchesSet matches a set whose [ has been read. A set without a ] extends to the end of the pattern.
 func matchesSet(set string, c byte) (after string, ok bool) {
 	set, not := strings.CutPrefix(set, "^")
 	for set != "" && set[0] != ']' {

@@ -69,8 +69,8 @@ func (l *looker) nameProcesses(ctx context.Context, objects []*object) error {
 	return nil
 }
 
-// readProcesses reads the announcements of runtimes. On a cluster they are all on one server. If that server does not answer, this is no error,
-// because the locks on the other servers must still be shown.
+// readProcesses reads the announcements of runtimes. On a cluster all announcements are on one server. If that server does not answer,
+// readProcesses returns no error, because the locks on the other servers must still be shown.
 func (l *looker) readProcesses(ctx context.Context, runtimes []string) error {
 	for some := range slices.Chunk(runtimes, page) {
 		values := make([]*redis.StringCmd, len(some))

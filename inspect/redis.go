@@ -28,7 +28,7 @@ func check(client redis.UniversalClient) error {
 	return nil
 }
 
-// send sends a pipeline. It returns the first error that neither tolerable nor a function in tolerated accepts.
+// send sends a pipeline. It returns the first error, except for errors that the function tolerable or a function in tolerated accepts.
 func (l *looker) send(ctx context.Context, fill func(p redis.Pipeliner), tolerated ...func(error) bool) error {
 	cmds, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		fill(p)
@@ -53,7 +53,7 @@ next:
 	return nil
 }
 
-// tolerable returns nil for an error that only says that a key does not exist or has the wrong type.
+// tolerable returns nil for an error that only says that a key does not exist or has the wrong type. It returns any other error unchanged.
 func tolerable(err error) error {
 	if err == nil || err == redis.Nil || redis.HasErrorPrefix(err, "WRONGTYPE") { //nolint:errorlint // a wrapped redis.Nil means that the Sentinels do not know the master
 		return nil

@@ -68,9 +68,9 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	return nil
 }
 
-// countRows adds to sum, for each channel, the processes that subscribe to the channel of their row instead, because too many processes wait for
-// the lock (scripts/lib/crowd.lua). subscribers has the number of subscribers of each channel at this server. If a channel has fewer than
-// CrowdLeast, no process subscribes to the channel of a row.
+// countRows adds to sum the processes that wait for a lock, but do not subscribe to its channel: when very many processes wait, those at the back
+// subscribe to the channel of their row instead (scripts/lib/crowd.lua). subscribers has the number of subscribers of each lock's channel at this
+// server. If a lock's channel has fewer than CrowdLeast, no process subscribes to the channel of a row.
 func countRows(ctx context.Context, master redis.UniversalClient, subscribers, sum map[string]int64) error {
 	for channel, n := range subscribers {
 		if n < scripts.CrowdLeast || !scripts.HasRows(channel) {
@@ -101,7 +101,7 @@ func count(sum map[string]int64, cmd *redis.MapStringIntCmd) error {
 	return cmd.Err()
 }
 
-// channelsOf returns the channels of locks that have subscribers.
+// channelsOf returns those channels of locks that have at least one subscriber.
 func channelsOf(ctx context.Context, client redis.UniversalClient) (channels []string, err error) {
 	err = eachMaster(ctx, client, func(master redis.UniversalClient, clustered bool) error {
 		plain := master.PubSubChannels(ctx, scripts.ChannelPattern)
@@ -116,7 +116,8 @@ func channelsOf(ctx context.Context, client redis.UniversalClient) (channels []s
 	return channels, err
 }
 
-// ifSharded ignores the error of a server that does not know sharded messages, as before Redis 7.
+// ifSharded returns nil for the error of a server that does not know sharded messages, because it is older than Redis 7. It returns any other error
+// unchanged.
 func ifSharded(err error) error {
 	if err != nil && !isSilence(err) && strings.HasPrefix(err.Error(), "ERR ") {
 		return nil

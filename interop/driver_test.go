@@ -51,8 +51,8 @@ var shared struct {
 	err error
 }
 
-// redisson returns the driver, and starts it if necessary. If the driver is not built, the test is skipped; if HOLDFAST_INTEROP=1 is set, as
-// interop/run does, it fails instead. So .ci/run skips these tests when it runs all tests, and runs them later in a separate step.
+// redisson returns the driver, and starts it if necessary. If the driver is not built, the test is skipped. With HOLDFAST_INTEROP=1,
+// which interop/run sets, the test fails instead. So .ci/run skips these tests when it runs all tests, and runs them later in a separate step.
 func redisson(t *testing.T) *driver {
 	t.Helper()
 	if why := missing(); why != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// skewed is the time for which a permit stays taken after its lease has ended: Redisson writes expiries according to the clients' clocks,
-// which may be wrong.
+// skewed is how long a permit stays taken for the other side after its lease has ended. Redisson writes expiries according to its clients' clocks,
+// which may be wrong, so our scripts add this time.
 const skewed = 10 * time.Second
 
 // One side holds a lock with a lease that nobody renews. The other side gets the lock when the lease has ended, and not earlier. On our

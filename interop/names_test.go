@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// With the same name mapper on both sides, a name is the same lock for both, for every kind. That includes the keys and channels that are
-// derived from the name; their form depends on whether the prefix has a hash tag.
+// If both sides use the same name mapper, a name means the same lock on both sides, for every kind. Both sides also derive the same keys and channels
+// from the name. The form of these depends on whether the prefix has a hash tag.
 func TestInterop_NameMappers(t *testing.T) {
 	d := redisson(t)
 	for _, prefix := range []string{"shop:", "{shop}:"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// place is one or more servers that both sides use, with each side's way to connect to them. A new kind of place is a new row in places.
+// place is one or more servers that both sides use, with each side's way to connect to them. Each place is a row of the table places.
 type place struct {
 	name string
 	// client returns a new client, for a runtime or to look at the server.
@@ -52,7 +52,7 @@ func singleServerAt(addr string) *place {
 	}
 }
 
-// sentinel is a master with a replica, so Redisson waits for the replica after every script.
+// sentinel is a master with a replica, behind Sentinel. There, Redisson waits for the replica after every script.
 func sentinel(t *testing.T) *place {
 	g := redistest.SharedGuarded(t)
 	var addrs []string
@@ -67,7 +67,8 @@ func sentinel(t *testing.T) *place {
 	}
 }
 
-// sharded is a cluster on which both sides find out themselves that messages are sharded. In the place plain, both are configured for plain messages.
+// sharded is a cluster on which both sides find out themselves that messages are sharded. In the place named plain, both sides are configured for
+// plain messages.
 func sharded(t *testing.T) *place {
 	p := cluster(t, "auto")
 	p.sharded = true

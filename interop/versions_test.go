@@ -25,8 +25,8 @@ var (
 	length   = flag.Int("versions.rounds", 1000, "how many rounds each of the three runtimes makes with each lock")
 )
 
-// A fleet may run two versions at the same time. The version before the last change of a script runs in a separate process. It contends
-// with two runtimes of this version, one of them with lingering locks. All increment a number in a file.
+// A fleet may run two versions at the same time. Here the version before the last change of a script runs in a separate process, and contends with
+// two runtimes of this version, one of them with lingering locks. All three increment a number in a file.
 func TestVersions_ContendedRounds(t *testing.T) {
 	contender := previousVersion(t)
 	p := singleServer(t)
@@ -66,8 +66,8 @@ func TestVersions_ContendedRounds(t *testing.T) {
 	}
 }
 
-// previousVersion builds the contender with the Holdfast version before the last change of a script, or the one that -versions.previous
-// names. It skips the test if that version is not available: without a clone, or in a shallow one.
+// previousVersion builds the contender with an older version of Holdfast: the one before the last change of a script, or the one that the flag
+// -versions.previous names. Without a clone, or in a shallow one, that version is not available, and the test is skipped.
 func previousVersion(t *testing.T) string {
 	const scripts = ":(glob)../scripts/**/*.lua"
 	commit := *previous

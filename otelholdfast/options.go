@@ -24,7 +24,7 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) {
 func WithTracerProvider(p trace.TracerProvider) Option { return func(c *config) { c.tracers = p } }
 
 // WithGroup adds the attribute "group" to the metrics of Trace. Its value is what the function returns for a lock's name; if that is "", the
-// attribute is left out. Without WithGroup, no metric except holdfast.leader has a name. The SDK keeps at most 2000 sets of attributes for an
+// attribute is left out. Without WithGroup, only holdfast.leader has a name as an attribute. The SDK keeps at most 2000 sets of attributes for an
 // instrument, so with many locks, a value for each lock would make the instrument useless. Let the function return few different texts: see
 // CollapseIDs.
 func WithGroup(group func(kind holdfast.Kind, name string) string) Option {

@@ -27,7 +27,7 @@
 //   - A request has an ID chosen by the requester, which the answer echoes. The ID must be unique among the requester's pending
 //     requests for one lock. A second Acquire with the ID of a waiting one is refused with ErrInvalid; the first keeps waiting.
 //   - A future (RequestFuture) may send Release, Renew and Inspect. An Acquire from a future is refused with ErrInvalid: the
-//     requester of an Acquire is watched, and watching a protoactor future completes it.
+//     runtime watches the requester of an Acquire, and a protoactor future completes as soon as it is watched.
 //
 // A message of any other type, a message without a reachable sender, and a Cancel with an invalid kind or name are dropped and
 // reported as RequestDropped events. Any other mistake in a request is reported in the Err of its answer.
@@ -63,10 +63,10 @@
 // names the lease and not the lock. Every lease ends exactly once, in one of these ways:
 //
 //	Released, Err nil                 released: the lock is free, passed to the next holder, or still held under other leases
-//	Released, Err is ErrLeaseLost     released too late: it was already gone from Redis
+//	Released, Err is ErrLeaseLost     released too late: Redis no longer had the lease
 //	Released, another Err             over for the requester; Redis did not confirm, so the lock may stay taken until the lease expires
 //	Lost, Err is ErrLeaseLost         expired, deleted, force-released, lost in a failover, ... (LossReason has all)
-//	Lost, Err is ErrClosed            the runtime closes, and releases it
+//	Lost, Err is ErrClosed            the runtime closes, and releases the lock
 //	the requester terminates          see below
 //
 // A lease acquired without Acquire.Lease is renewed until it ends. A fixed lease ends with Lost, unless a Renew prolongs it or a
@@ -101,7 +101,7 @@
 // WithSupervisor of its parent), or record the serial before anything that may panic, and release the lease on *actor.Restarting,
 // which the failed actor receives.
 //
-// An actor that reuses the name of a terminated one is the same requester to the locks. Before reusing a name, wait for Terminated.
+// Locks take an actor that reuses the name of a terminated actor for that actor. Before reusing a name, wait for Terminated.
 // Otherwise the new actor may get answers to the previous actor's requests. It must then release the lease of a Granted that it did
 // not request, and ignore a Lost with an unknown serial. When a lock notices the termination, it refuses the waits that the new actor
 // has started by then, and ends the new actor's leases with Lost.

@@ -41,7 +41,7 @@ type Waiting struct {
 	Waited time.Duration
 	Holder string // owner field in Redis, as far as it is known
 	Local  bool   // the holder belongs to this runtime
-	Ahead  int    // acquires of this runtime that the lock grants first
+	Ahead  int    // acquires of this runtime that get the lock before this one
 }
 
 // LeaseLeaked reports that a lease was dropped without a release: nothing refers to it, or to a channel or context that would
@@ -71,7 +71,7 @@ type Unconfirmed struct {
 }
 
 // Reconnected reports how many channels were subscribed to again, after the connection for unlock messages broke or after Redis had
-// refused a subscription. All their waiters retry.
+// refused a subscription. The waiters of these channels retry.
 type Reconnected struct{ Channels int }
 
 // SubscribeRefused reports that Redis refuses to subscribe to a lock's channel. Until the subscription succeeds, releases do not

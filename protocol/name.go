@@ -64,7 +64,7 @@ func EscapeName(s string) string {
 	return fmt.Sprintf("%s%%~%x", b.String()[:kept], sha256.Sum256([]byte(s)))
 }
 
-// isLegalAnywhere reports whether a character stays as it is in an escaped name. Braces never do: one pair would be legal, but "x"
+// isLegalAnywhere reports whether a character stays as it is in an escaped name. Braces never stay: one pair would be legal, but "x"
 // and "{x}" share keys in Redis.
 func isLegalAnywhere(r rune, size int) bool {
 	broken := r == utf8.RuneError && size == 1

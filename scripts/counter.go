@@ -21,7 +21,7 @@ var (
 	counterForget = load("counter_forget", counterForgetLua)
 )
 
-// Counting is the part of a kind that counts something instead of being held. Such a kind has no owners, so nothing is renewed and nothing
+// Counting describes a kind that counts something instead of being held. Such a kind has no owners, so nothing is renewed and nothing
 // expires. The actors use the operations without knowing their names.
 type Counting struct {
 	Give  *CountOp                                              // gives back what a Take has taken for a caller that has left; nil if there is no Take
@@ -110,7 +110,7 @@ func read(word string) *CountOp {
 	}}
 }
 
-// as sets the way of an operation, and returns the operation.
+// as sets o.Way, and returns o.
 func (o *CountOp) as(way Way) *CountOp {
 	o.Way = way
 	return o

@@ -26,7 +26,7 @@ if not result then
   result = '0'
   if count then
     result = '1'
-    redis.call('del', counter) -- first, for maxmemory: after it has freed memory, the other writes are allowed
+    redis.call('del', counter) -- first, for maxmemory: a script that has written may also make writes that need memory
     if message ~= '' then redis.call(publish, channel, message) end
   end
   redis.call('set', attempt, result, 'px', keep)

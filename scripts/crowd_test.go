@@ -54,7 +54,7 @@ func (c crowd) refuse(mark string, processes ...int) (last scripts.Acquired) {
 	return last
 }
 
-// turn has a process with a ticket take the lock from its holder.
+// turn frees the lock, and has a process with a ticket acquire it.
 func (c crowd) turn(n int) {
 	c.Helper()
 	require.NoError(c, c.Del(c.Context(), c.name).Err())
@@ -167,7 +167,7 @@ func TestCrowd_Yields(t *testing.T) {
 	})
 }
 
-// With few subscribers left, no process has to wait for a call. When the last ticket is gone, the crowd has ended.
+// When few subscribers are left, no process has to wait for the call of its row. When the last ticket is gone, the crowd has ended.
 func TestCrowd_Ends(t *testing.T) {
 	on(t, func(b bed) {
 		c := crowdOf(b, scripts.Lock)

@@ -6,13 +6,13 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' for a busy reply of two parts; for one of five parts, the lock's channel, with + in front if the runtime has a ticket
---                     (lib/crowd.lua), or with - in front if the runtime has just had the lock
+-- ARGV[4] report      '' asks for a busy reply of two parts, the lock's channel for one of five parts. The channel has + in front if the runtime
+--                     has a ticket (lib/crowd.lua), or - in front if the runtime has just had the lock
 -- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] min_token   lower bound of the tokens, server time in us; if 0, only this server's clock counts
 --
--- Returns {grant, first, last} (granted) | {ttl in ms, -1 without one, holder} (busy)
---   | {ttl, holder, subscribers, place in the crowd or 0, ticket far back or 0} (busy) | error LATE ms | error FOREIGN text
+-- Returns {grant, first, last} (granted) | {ttl in ms or -1, holder} (busy)
+--   | {ttl, holder, subscribers, place in the crowd or 0, ticket or 0} (busy; see join_crowd) | error LATE ms | error FOREIGN text
 local lock, counter = KEYS[1], KEYS[2]
 local grant, lease, not_after, report, tokens, min_token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- @include lib/in_time.lua

@@ -9,7 +9,7 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that do not want the lock: this process and mere listeners
+-- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that do not want the lock: this process and others that only listen
 -- ARGV[7] tokens    largest number of tokens to take
 -- ARGV[8] min_token lower bound of the tokens, server time in us; if 0, only this server's clock counts
 --

@@ -77,8 +77,8 @@ func (b bed) state(key string) string {
 	return fmt.Sprintf("%s %v, it ends: %v", what, content, b.PTTL(ctx, key).Val() >= 0)
 }
 
-// everything calls all scripts of a kind on one lock, whose name is in raw. It calls each script in all ways in which the kind uses it. None of
-// the calls may change the given key.
+// everything is a method that calls all scripts of a kind on one lock, whose name is in raw. It calls each script in all ways in
+// which the kind uses it. None of the calls may change the given key.
 func (b bed) everything(kind *scripts.Kind, raw, key string, look func(call scripts.Call, err error)) {
 	b.Helper()
 	before, number := b.state(key), 100

@@ -143,7 +143,7 @@ type Site struct {
 	Migrating bool // an acquire treats a key that holds a string as a busy lock
 }
 
-// of returns the script to call: script itself or, while a fleet migrates, its variant from migrating.go.
+// of returns the script to call: the given one or, while a fleet migrates, its variant from migrating.go.
 func (s *Site) of(script *Script) *Script {
 	if s != nil && s.Migrating {
 		return script.Migrating

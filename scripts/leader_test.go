@@ -53,8 +53,8 @@ func TestLeader_IsWhoeverHoldsTheLock(t *testing.T) {
 	})
 }
 
-// An announcement that arrives when a newer leader has the lock changes nothing and notifies nobody. The script does not compare tokens: after a
-// failover that has lost a term, the next term may have the same token.
+// An announcement that arrives when a newer leader has the lock changes nothing and notifies nobody. The script does not compare tokens: if
+// a failover loses a term, the next term may get the same token.
 func TestLeader_StaleOneDoesNotOverwrite(t *testing.T) {
 	on(t, func(b bed) {
 		subscription := b.Subscribe(b.Context(), scripts.LeaderKey(b.name))

@@ -58,7 +58,7 @@ var Lock = &Kind{
 }
 
 // Arguments are the key and the channel of an exclusive lock, as arguments of a command. To convert a string to an argument costs an allocation,
-// so the actor of a lock keeps its Arguments. The first call fills in the zero value.
+// so the actor of a lock keeps the Arguments of the lock. They begin as the zero value, and the first call fills them in.
 type Arguments struct{ key, channel any }
 
 // of returns the arguments of a lock. If a is nil, they are not kept.
@@ -97,7 +97,7 @@ func passLock(s *Site, raw string, t Terms) Call {
 	return c
 }
 
-// keep returns the argument keep of a release. It is rounded up, so that the lock does not become free too early.
+// keep returns Terms.Keep in whole milliseconds, as an argument of a release. It is rounded up, so that the lock does not become free too early.
 func (t *Terms) keep() int64 { return (max(t.Keep, 0) + time.Millisecond - 1).Milliseconds() }
 
 // Nobody returns the owner field of a lock that stays taken after its grant was released. No grant has this field, because the numbers of
@@ -107,7 +107,7 @@ func Nobody(grant string) string {
 	return runtime + ":-" + number
 }
 
-// idlers returns the argument idlers of a pass, which is -1 if the turn continues.
+// idlers returns the number to send as the argument idlers of a pass: -1 if the turn continues, otherwise Terms.Idlers.
 func (t *Terms) idlers() int {
 	if !t.TurnEnds {
 		return -1
@@ -157,20 +157,21 @@ type Acquired struct {
 	TTL         time.Duration // until the lock or the next permit expires; negative if it never does
 	Holder      string        // one of the holders of a busy lock, or empty if the reply names none
 	Subscribers int           // number of subscribers of the lock's channel, if the call asked for it, or 0 if unknown
-	Place       int           // the place of this process in the crowd, from 1, or 0 if there is no crowd
-	Ticket      int64         // its ticket, or 0 if the process need not wait for the call of its row
-	NotSet      bool          // nothing is available because nothing was set: see Kind.NotSet
+	Place       int           // the place of this process in the crowd (see lib/crowd.lua), from 1, or 0 if there is no crowd
+	Ticket      int64         // its ticket in the crowd, or 0 if the process need not wait until its row of the crowd is called
+	NotSet      bool          // nothing is available because the number of permits is not set: see Kind.NotSet
 	Strange     bool          // the key holds a string, the lock of another library
 
 	Tokens Tokens
 	Left   int64  // number of further grants that are possible, if grants are counted
 	Queued bool   // the grant is now in Redis' queue
-	Joined int64  // the server time, in microseconds, at which the call has put it at the end of the queue, or 0 if the call did not
+	Joined int64  // server time in microseconds at which this call put the grant at the end of the queue, or 0 if it did not
 	First  bool   // the grant is at the head of the queue
 	Next   string // another waiter of this runtime at the head of the queue, which may take the free lock, or empty if there is none
 }
 
-// Replies that grant something name the grant. So if a connection ever gets out of step, the reply to another call grants nothing.
+// A reply that grants something names the grant. So if a connection gets out of step, and a call receives the reply to another call, that reply
+// grants nothing.
 
 // ReadAcquired reads the reply of an acquire for this grant.
 func ReadAcquired(reply any, grant string) (Acquired, error) {
@@ -199,7 +200,7 @@ func ReadAcquired(reply any, grant string) (Acquired, error) {
 	return Acquired{}, unexpected("acquire", reply)
 }
 
-// notSet is the reply if a semaphore has no permits. No grant has it as its id.
+// notSet is the reply of an acquire if the number of permits of the semaphore is not set. No permit has this text as its id.
 const notSet = "not set"
 
 // Tokens are the fencing tokens of a grant, from First to Last. The zero value means none.
@@ -227,7 +228,7 @@ func readLeft(list []any, grant string) (left int64, ok bool) {
 	return left, ok
 }
 
-// readBusy reads {ttl, holder}, {ttl, holder, subscribers, place, ticket} and {ttl, holder, whether or when it was queued, next in the queue}.
+// readBusy reads {ttl, holder}, {ttl, holder, subscribers, place, ticket} and {ttl, holder, whether or when the grant was queued, next in the queue}.
 func readBusy(list []any) (a Acquired, ok bool) {
 	if len(list) != 2 && len(list) != 4 && len(list) != 5 {
 		return a, false

@@ -4,11 +4,11 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' for a busy reply of two parts; for one of five parts, the lock's channel, with + in front if the runtime has a ticket
---                     (lib/crowd.lua), or with - in front if the runtime has just had the lock
+-- ARGV[4] report      '' asks for a busy reply of two parts, the lock's channel for one of five parts. The channel has + in front if the runtime
+--                     has a ticket (lib/crowd.lua), or - in front if the runtime has just had the lock
 --
--- Returns grant (granted) | {ttl in ms, -1 without one, holder} (busy)
---   | {ttl, holder, subscribers, place in the crowd or 0, ticket far back or 0} (busy) | error LATE ms | error FOREIGN text
+-- Returns grant (granted) | {ttl in ms or -1, holder} (busy)
+--   | {ttl, holder, subscribers, place in the crowd or 0, ticket or 0} (busy; see join_crowd) | error LATE ms | error FOREIGN text
 local lock = KEYS[1]
 local grant, lease, not_after, report = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua

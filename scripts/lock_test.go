@@ -49,7 +49,7 @@ func on(t *testing.T, test func(b bed)) {
 // site has the parameters of all calls in these tests.
 var site = &scripts.Site{Runtime: us, Publish: "PUBLISH", Lease: 30 * time.Second, FairWait: 5 * time.Minute, Tokens: 100}
 
-// run executes a call in time: the script may run for a minute from now.
+// run executes a call. The server refuses to run the script later than a minute from now.
 func (b bed) run(call scripts.Call) (any, error) {
 	b.Helper()
 	if call.Bounded() {

@@ -22,8 +22,8 @@ func (s *Script) toMigrate() *Script {
 	return s
 }
 
-// toMigrateBy is toMigrate for a script that needs more changes. Of each pair of replacements, the second text replaces the first one in the
-// script.
+// toMigrateBy is toMigrate for a script in which some text has to be replaced. The arguments are pairs: in the script, the second text of a pair
+// replaces the first one.
 func (s *Script) toMigrateBy(replacements ...string) *Script {
 	for i := 0; i < len(replacements); i += 2 {
 		if !strings.Contains(s.written, replacements[i]) {

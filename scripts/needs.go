@@ -88,8 +88,8 @@ func CheckPublish(s *Site, channel string) Call {
 	return c
 }
 
-// CheckCommands returns a call that tries commands in a script without keys. Each command must name a key that does not exist. The
-// reply contains the error of each command.
+// CheckCommands returns a call whose script tries these commands. Each command must name a key that does not exist. These keys are not passed to
+// the script as KEYS. The reply contains the error of each command.
 func CheckCommands(commands [][]any) Call {
 	c := newCall(checkCommands, 0, 0, -1)
 	for _, words := range commands {

@@ -24,7 +24,7 @@ func TestNeeds_CommandsCanBeTried(t *testing.T) {
 				}
 				harmless := scripts.Harmless(command, b.name, needs.Channels[0])
 				require.NotNil(b, harmless, "%s of %s", command, kind.Name)
-				name, _, _ := strings.Cut(command, "|") // a subcommand
+				name, _, _ := strings.Cut(command, "|") // without a subcommand
 				assert.Equal(b, name, harmless[0])
 				words = append(words, harmless)
 			}

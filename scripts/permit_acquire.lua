@@ -8,8 +8,8 @@
 -- ARGV[3] not_after server time in ms, after which the attempt is refused
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 --
--- Returns {id, free permits left} (granted) | {ms until the next permit expires or -1, ''} (none is free) | 'not set' (there are no
--- permits) | error LATE ms | error FOREIGN text
+-- Returns {id, free permits left} (granted) | {ms until the next permit expires or -1, ''} (none is free) | 'not set' (the number
+-- of permits is not set) | error LATE ms | error FOREIGN text
 local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, not_after, publish = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 -- @include lib/in_time.lua

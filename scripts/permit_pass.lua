@@ -8,7 +8,7 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 --
--- Returns id (exchanged) | nil (neither is held) | error REDUCED text (more permits are held than there are: release this one) |
+-- Returns id (exchanged) | nil (neither is held) | error REDUCED text (more permits are held than the semaphore has: release this one) |
 -- error LATE ms | error FOREIGN text
 local permits, timeouts = KEYS[1], KEYS[2]
 local from, id, lease, not_after = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]

@@ -30,7 +30,7 @@ func (b bed) expiry(id string) time.Duration {
 	return time.UnixMilli(int64(score)).Sub(b.Time(b.Context()).Val())
 }
 
-// put writes a permit that expires after this time from now.
+// put writes a permit that expires when the given time from now has passed.
 func (b bed) put(id string, in time.Duration) {
 	b.Helper()
 	raw, err := hex.DecodeString(id)
@@ -41,7 +41,7 @@ func (b bed) put(id string, in time.Duration) {
 
 func permit(n int) string { return scripts.Permit.GrantID(us + ":" + strconv.Itoa(n)) }
 
-// Redisson's ids are random.
+// foreignPermit is the id of a permit of Redisson, which makes random ids.
 const foreignPermit = "00112233445566778899aabbccddeeff"
 
 func TestPermitAcquireAndRelease(t *testing.T) {
@@ -107,7 +107,7 @@ func TestPermitRenew(t *testing.T) {
 	})
 }
 
-// Passing a permit on does not free one, so nobody is notified. It never revives a permit that has ended.
+// A pass does not free a permit, so nobody is notified. A pass never revives a permit that has ended.
 func TestPermitPass(t *testing.T) {
 	on(t, func(b bed) {
 		pass := func(from, to string, lease time.Duration) bool {
@@ -158,7 +158,7 @@ func TestPermitRelease_TellsNoNegativeNumber(t *testing.T) {
 	})
 }
 
-// If a user has set a TTL on a semaphore, its key of held permits gets the same TTL, as in Redisson. No operation removes it.
+// If a user has set a TTL on a semaphore, its key of held permits gets the same TTL, as in Redisson. No operation removes this TTL.
 func TestPermits_KeepATTL(t *testing.T) {
 	on(t, func(b bed) {
 		b.count(scripts.PermitsTrySet, us+":1", 2)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Class says what is known about a call after its answer, or if there is no answer.
+// Class says whether a call was executed, as far as this is known from its answer, or from the lack of an answer.
 type Class uint8
 
 // The classes of an answer.

@@ -24,7 +24,7 @@ import (
 func FuzzReplies_AreReadOrRefused(f *testing.F) {
 	for _, reply := range []string{
 		"$-1\r\n", ":0\r\n", ":1\r\n", ":-1\r\n", ":1500\r\n", ":9223372036854775807\r\n", "$6\r\n5e0f:7\r\n", "$6\r\n5e0f:8\r\n", "+OK\r\n", "$0\r\n\r\n",
-		"*3\r\n$6\r\n5e0f:7\r\n$1\r\n1\r\n$1\r\n9\r\n", "*3\r\n$6\r\n5e0f:7\r\n$1\r\n9\r\n$1\r\n1\r\n", // tokens, and backwards
+		"*3\r\n$6\r\n5e0f:7\r\n$1\r\n1\r\n$1\r\n9\r\n", "*3\r\n$6\r\n5e0f:7\r\n$1\r\n9\r\n$1\r\n1\r\n", // tokens, and tokens in the wrong order
 		"*2\r\n:100\r\n$6\r\n5e0f:8\r\n", "*4\r\n:100\r\n$0\r\n\r\n:2\r\n$6\r\n5e0f:8\r\n", "*4\r\n:100\r\n$6\r\n5e0f:8\r\n:70\r\n:3\r\n", // busy, in a queue, and with a place
 		"*2\r\n:1\r\n$6\r\n5e0f:8\r\n", "*1\r\n$6\r\n5e0f:7\r\n", "*2\r\n$6\r\n5e0f:7\r\n:1\r\n", "*2\r\n$6\r\n5e0f:7\r\n:2\r\n", // released, renewed
 		"*3\r\n:100\r\n$6\r\n5e0f:7\r\n$1\r\n1\r\n", "*5\r\n:100\r\n$4\r\nmode\r\n$4\r\nread\r\n$6\r\n5e0f:7\r\n$1\r\nx\r\n", // inspected

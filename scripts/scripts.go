@@ -19,7 +19,7 @@ type Script struct {
 	SHA    string // digest for EVALSHA
 	sha    any    // SHA as an interface value, so that calls need not allocate it
 
-	written   string  // the source without its includes
+	written   string  // the source as it is in the file, with the includes not yet in place
 	Many      *Script // does the same for many locks with one call, or nil if there is none
 	Migrating *Script // the script for Options.Migrating, or nil if there is none
 }
@@ -111,8 +111,8 @@ func (c Call) TakesTokens() bool { return c.minToken > 0 }
 // SetMinToken sets the lower bound of fencing tokens: server time in microseconds.
 func (c Call) SetMinToken(us int64) { c.Command[c.minToken] = us }
 
-// Sent returns a copy of the command, for callers that keep or change the command. A hook of the user's client may rename keys in place. If
-// a call is sent again, its keys must not be renamed twice.
+// Sent returns a copy of the command, which the caller may keep or change. For example, a hook of the user's client may rename the keys of the
+// copy in place. The call keeps the original keys, so they are not renamed twice if the call is sent again.
 func (c Call) Sent() []any { return slices.Clone(c.Command) }
 
 // Keys returns all keys of the call, channels included.

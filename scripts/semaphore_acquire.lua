@@ -3,7 +3,7 @@
 --
 -- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its
 -- runtime. Then no other runtime (that supports reservations) takes permits. The reservation ends when a waiter of the runtime is
--- served, when the runtime ends it, or when it expires. In the first two cases, nobody may reserve for the time rest.
+-- served, when the runtime ends it, or when it expires. In the first two cases, nobody may reserve for the next `rest` ms.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -16,7 +16,7 @@
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] runtime   UUID
 -- ARGV[6] reserve   length in ms of a reservation for us if the first waiter cannot be served; 0 changes nothing; -1 ends our reservation
--- ARGV[7] rest      ms without reservations after ours has ended; if 0, a reserve of -1 also ends an earlier rest
+-- ARGV[7] rest      ms after the end of our reservation during which nobody may reserve; if 0, a reserve of -1 also ends an earlier such time
 -- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
 -- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter; left is the

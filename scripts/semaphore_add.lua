@@ -28,7 +28,7 @@ if not result then
   result = string.format('%.0f', redis.call('incrby', semaphore, permits))
   redis.call('set', attempt, result, 'px', keep)
   if tonumber(result) >= 0 then -- Redisson's listener throws on a negative number
-    redis.pcall(publish, channel, result) -- the permits are there: without the right to publish, waiters find them a little later
+    redis.pcall(publish, channel, result) -- a refusal is ignored: without a message, waiters find the permits a little later
   end
 end
 forget(4)

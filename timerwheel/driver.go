@@ -75,9 +75,10 @@ func (d *delayQueue) run() {
 	}
 }
 
-// clock reads now, but never goes backwards, not even between goroutines. So if poll has seen
-// a slot begin, the slot has begun for the wheel as well. Otherwise the wheel would find the
-// wake-up early and request it again, poll would consider the instant over, and both would spin.
+// clock returns the time of the function now, but never goes backwards, not even between
+// goroutines. So if poll has seen a slot begin, the slot has begun for the wheel as well.
+// Otherwise the wheel would find the wake-up early and request it again, but poll would wake it
+// at once, and both would spin.
 func (d *delayQueue) clock() time.Duration {
 	for {
 		newest := d.newest.Load()
@@ -91,8 +92,8 @@ func (d *delayQueue) clock() time.Duration {
 	}
 }
 
-// after rounds the beginning of the slot up to a whole millisecond: waking up before the slot
-// begins would be useless.
+// after rounds the beginning of the slot up to a whole millisecond. Rounded down, it would be too
+// early, and the wake-up useless.
 func (d *delayQueue) after(tick int64) {
 	begin := time.Duration(tick) * d.width
 	instantMS := int64((begin + time.Millisecond - 1) / time.Millisecond)

@@ -20,7 +20,7 @@ func TestAddCancel_DoNotAllocate(t *testing.T) {
 	w, _, err := timerwheel.NewByHand(timerwheel.Options{Width: ms}, func([]*timer) {})
 	require.NoError(t, err)
 	ts := make([]timer, 4096)
-	for i := range ts { // every slot has been used
+	for i := range ts { // so that every slot has been used before the measurement
 		w.Add(&ts[i], time.Duration(i)*ms/2)
 	}
 	var x timer

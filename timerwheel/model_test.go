@@ -29,7 +29,7 @@ type armed struct {
 	since time.Duration // when it was armed
 }
 
-// run lets a script, any bytes, drive a wheel and the list.
+// run drives a wheel and the list with a script, which may be any bytes.
 func run(t *testing.T, script []byte) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &model{t: t, timers: make([]timer, 40), script: script}
@@ -68,7 +68,7 @@ func (m *model) step() {
 	}
 }
 
-// instant returns an instant that is near or far, and sometimes past.
+// instant returns an instant in the near or far future, and sometimes one in the past.
 func (m *model) instant() time.Duration {
 	steps := time.Duration(m.next())
 	if m.next()%4 == 0 {
@@ -128,7 +128,7 @@ func (m *model) settle() {
 	for _, h := range m.take() {
 		a, was := m.forget(h.timer)
 		require.True(m.t, was, "handed over, but not armed")
-		if slot := max(a.at, a.since) / m.width; m.width%ms == 0 { // with other widths, the driver's rounding may wake for two slots at once
+		if slot := max(a.at, a.since) / m.width; m.width%ms == 0 { // otherwise the driver's rounding may make it wake for two slots at once
 			require.GreaterOrEqual(m.t, slot, last, "a later slot was delivered first")
 			last = slot
 		}
@@ -143,7 +143,7 @@ func (m *model) settle() {
 	require.NoError(m.t, m.Check())
 }
 
-// end lets time pass until half of the armed entries are due, and stops the wheel with the rest.
+// end lets time pass until half of the armed timers are due. Then it stops the wheel, in which the other timers are still armed.
 func (m *model) end() {
 	if n := len(m.armed); n > 0 {
 		m.elapse(max(0, m.armed[n/2].at-m.Now()))
@@ -170,8 +170,8 @@ func TestWheel_AgreesWithASortedList(t *testing.T) {
 	}
 }
 
-// Run this fuzz test with -fuzzminimizetime=10x. The lines that the driver's goroutines cover vary. So without that flag, each minimization takes a
-// whole minute, in which no other input is tried.
+// Run this fuzz test with -fuzzminimizetime=10x. The driver's goroutines cover different lines each time, so without that flag each minimization
+// takes a whole minute, in which no other input is tried.
 func FuzzWheel_AgreesWithASortedList(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2, 3, 0, 200, 0, 1, 7, 90, 4, 1})       // far, a turn passes, cancel

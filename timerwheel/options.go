@@ -44,8 +44,8 @@ func (o *Options) complete() error {
 	if o.Slots == 0 {
 		o.Slots = defaultSlots
 	}
-	// With a single slot, the last one within reach would be the present one, and a
-	// timer with a later deadline would be placed there again and again.
+	// There are at least two slots: in a wheel with a single one, a timer with a later
+	// deadline would be placed in the present slot again and again.
 	o.Slots = 1 << bits.Len(uint(max(o.Slots, 2)-1))
 	if o.Now == nil {
 		start := time.Now()

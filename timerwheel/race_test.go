@@ -14,9 +14,9 @@ import (
 )
 
 // TestWheel_EveryArmEndsOnce lets goroutines arm and cancel timers of their own, in
-// real time, while due re-arms some of those it gets, and the test stops the wheel.
-// Each time that a timer was armed must end once: cancelled, handed over, or returned
-// by Stop.
+// real time, while the function due re-arms some of the timers that it receives. Halfway
+// through, the test stops the wheel. A timer that is armed n times must end n times: each
+// time it is cancelled, handed over, or returned by Stop.
 func TestWheel_EveryArmEndsOnce(t *testing.T) {
 	const goroutines, each, rounds = 8, 100, 40
 	var armed, cancelled, handed atomic.Int64
@@ -118,7 +118,8 @@ func TestWheel_SharedTimersStayWhole(t *testing.T) {
 }
 
 // TestStop_NeverHangsAnAdder starts and stops wheels while goroutines arm timers
-// that are first in the driver's queue: only then does arming wait for the driver.
+// that are first in the driver's queue: only when it arms such a timer does a goroutine
+// wait for the driver.
 func TestStop_NeverHangsAnAdder(t *testing.T) {
 	const cycles, adders = 2000, 2
 	finished := make(chan struct{})

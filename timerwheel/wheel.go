@@ -33,7 +33,7 @@ func (*noCopy) Unlock() {}
 // Wheel is a hashed timer wheel after Netty's HashedWheelTimer (Varghese and Lauck 1987); the
 // package comment lists the differences. Make one with New and end it with Stop. All methods
 // are safe for concurrent use, even for the same timer, and all except Stop may be called from
-// due.
+// due, the function given to New.
 type Wheel[T any] struct {
 	// fixed at construction
 	width  time.Duration
@@ -60,9 +60,9 @@ const (
 	maxSpareCap = 1 << 16
 )
 
-// slot holds the timers of one slot of the ring. A non-empty slot is always awaited. An empty slot
-// may also be awaited: a wake-up requested from the driver cannot be withdrawn, so a slot emptied
-// by Cancel causes one useless wake-up.
+// slot holds the timers of one slot of the ring. If it has timers, a wake-up has been, or
+// is being, requested from the driver. The same may be true of an empty slot: a request cannot be
+// withdrawn, so a slot emptied by Cancel causes one useless wake-up.
 type slot[T any] struct {
 	timers  []*Timer[T]
 	awaited bool // a wake-up has been, or is being, requested from the driver
@@ -70,7 +70,7 @@ type slot[T any] struct {
 
 // New makes a wheel and starts its driver. It fails if an option is out of range or due is nil.
 //
-// The wheel calls due with the timers of one slot, never with none, and one call at a time.
+// The wheel calls due with the timers of one slot, at least one. It makes one call at a time.
 // These timers are no longer armed: Cancel reports false for them, and Add arms them again. due
 // should only pass the batch on and return, because the wheel delivers nothing else meanwhile.
 // The batch then belongs to the consumer, for any length of time. Returning it with Recycle is
@@ -105,7 +105,7 @@ func newWheel[T any](o Options, due func(batch []*Timer[T])) (*Wheel[T], error) 
 // Now returns the present instant on the wheel's clock, as used by Add.
 func (w *Wheel[T]) Now() time.Duration { return w.now() }
 
-// Add arms t, or moves it if it is already armed. Its time, at, is an instant on the wheel's
+// Add arms t, or moves it if it is already armed. The deadline at is an instant on the wheel's
 // clock. The timer is delivered when the slot that contains this instant begins: up to one Width
 // early, or at once if the slot has already begun. After Stop, Add arms nothing and reports false.
 func (w *Wheel[T]) Add(t *Timer[T], at time.Duration) bool {
@@ -224,13 +224,13 @@ func (w *Wheel[T]) tickOf(at time.Duration) int64 {
 }
 
 // see records the progress of the clock. Readings may arrive out of order: a goroutine with a
-// newer one may have got the mutex first.
+// newer reading may have got the mutex first.
 func (w *Wheel[T]) see(now time.Duration) {
 	w.tick = max(w.tick, w.tickOf(now))
 }
 
-// reach returns the slot in which a timer for slot tick must be stored: within one turn from w.tick
-// on.
+// reach returns the slot in which a timer for slot tick must be stored: slot tick itself, or, if
+// that is outside the turn that begins at w.tick, the first or the last slot of the turn.
 //
 // The clock is read only if the slot seems out of reach, because reading it costs more than the
 // rest of Add. If w.tick lags behind, the turn begins in the past. That does no harm: a slot that
@@ -247,9 +247,9 @@ func (w *Wheel[T]) reach(tick int64) int64 {
 // block on the driver's goroutine.
 //
 // One request per slot and turn is enough, because w.tick never goes back. Suppose a wake-up
-// was requested for slot k, when k >= w.tick. seat has the same index and is within one turn of
-// the present w.tick, so seat >= k. If seat > k, because the driver is late with k, drain finds
-// the timer early and places it again.
+// was requested for slot k, when k >= w.tick, and seat has the same index in the ring as k. seat
+// is within one turn from the present w.tick on, so seat >= k. If seat > k, the driver is late
+// with k; drain then finds that the timer is not due yet, and places it again.
 func (w *Wheel[T]) put(t *Timer[T], tick, seat int64) (first bool) {
 	t.tick = tick
 	index := int32(seat & w.mask)
@@ -284,7 +284,8 @@ func (w *Wheel[T]) remove(t *Timer[T]) {
 }
 
 // drain empties slot tick, which has begun, and returns its timers. Timers with a deadline in a
-// later slot are placed again: they were out of reach, or joined a slot whose wake-up was late.
+// later slot are placed again: when they were added, their own slot was more than a turn away, or
+// they joined a slot whose wake-up was late.
 // w.moved then has the slots that need further wake-ups.
 func (w *Wheel[T]) drain(tick int64) []*Timer[T] {
 	s := &w.slots[tick&w.mask]

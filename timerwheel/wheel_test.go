@@ -22,7 +22,7 @@ type (
 	wheel = timerwheel.Wheel[int]
 )
 
-// handed is a timer that was handed to due, and when.
+// handed records that a timer was handed to the function due, and when.
 type handed struct {
 	timer *timer
 	when  time.Duration

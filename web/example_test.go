@@ -51,7 +51,7 @@ func ExampleHandler() {
 
 	mux := http.NewServeMux()
 	mux.Handle("/locks/", http.StripPrefix("/locks", authenticated(web.Handler(client, web.Options{}))))
-	server := httptest.NewServer(mux) // for an http.Server, cancel its BaseContext in RegisterOnShutdown, which ends the streams
+	server := httptest.NewServer(mux) // with an http.Server, cancel its BaseContext in RegisterOnShutdown: that ends the streams
 	defer server.Close()
 
 	for _, password := range []string{"a guess", "secret"} {

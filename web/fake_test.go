@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// fake is a Redis that a test makes up.
+// fake takes the place of a Redis: a test chooses its locks, its errors and its delays.
 type fake struct {
 	mu      sync.Mutex
 	entries map[string]inspect.Entry

@@ -13,7 +13,7 @@ const maxForm = 64 << 10
 // confirmation is the data of the page that asks whether to free a lock.
 type confirmation struct {
 	Name    string
-	Address string // where the form is posted. It contains the name, because a field of the form would not keep every byte of the name
+	Address string // the URL to which the form is posted. It contains the name, because a field of the form would not keep every byte of the name
 	inspect.Entry
 	Holders []*who
 	Seen    []string // the IDs of the holders
@@ -22,7 +22,7 @@ type confirmation struct {
 }
 
 // free asks for a confirmation, and frees the lock once the viewer has confirmed. The form of the confirmation names the holders that the viewer was
-// shown. A program posts only the name as a field of the form, and frees the lock no matter who holds it.
+// shown. A program may post a form that has only the name of the lock. That frees the lock no matter who holds it.
 func (p *page) free(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {

@@ -84,7 +84,7 @@ func TestFree_ByAProgram(t *testing.T) {
 	}
 }
 
-// A URL frees nothing, even if it names the lock and its holder: the form must name what is to be freed.
+// A request frees nothing if only its URL names the lock and its holder: the form must name what is to be freed.
 func TestFree_NotWithoutTheHolders(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

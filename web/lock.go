@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxPast    = 100 // spells that are remembered for each lock
+	maxPast    = 100 // number of ended spells that are remembered for each lock
 	maxSamples = 120
 	steady     = 500 * time.Millisecond // how far a deadline may move between two looks without counting as a renewal
 	calmAfter  = 10 * time.Second       // how long a lock is listed as contended after its last waiter has gone
@@ -23,12 +23,12 @@ type lock struct {
 	inspect.Entry
 	at          time.Time
 	holders     []holding
-	waiting     spell // in progress if most > 0
+	waiting     spell // the period with waiters; it is in progress if most > 0
 	contendedAt time.Time
 	past        []spell // spells that have ended, the newest last
 	samples     []sample
 	text        string // the text, in lower case, in which a search looks for words
-	listed      bool   // a list has contained it, so its absence from a later list means that it is not in use; other locks are only read by name
+	listed      bool   // a list has contained it: if a later list does not, it is no longer in use. Other locks are only read by name
 	err         string // why the last look at the lock failed, or "" if it did not
 }
 
@@ -44,7 +44,7 @@ type holding struct {
 type spell struct {
 	id, process string
 	since, end  time.Time
-	begun       bool // its beginning was seen
+	begun       bool // a look has seen the beginning of the spell
 	renewals    int
 	most        int // largest number of waiters, for a period with waiters
 }
@@ -103,7 +103,8 @@ func (l *lock) followHolders(before *lock, fresh bool) {
 	}
 }
 
-// renew notes when the lease expires, and counts a renewal if that is later by more than steady than the last look showed.
+// renew notes when the lease expires. It counts a renewal if the lease now expires later than the last look showed, by more than
+// steady.
 func (h *holding) renew(now time.Time, again bool) {
 	if h.TTL < 0 {
 		h.until = time.Time{}
@@ -122,21 +123,21 @@ func (h *holding) renew(now time.Time, again bool) {
 	h.full = max(h.full, usual(h.TTL))
 }
 
-// failed returns the lock with the error of a look at it that has failed. The rest stays as it was.
+// failed returns the lock with the error of a failed look at it. Everything else stays as it was.
 func (l *lock) failed(now time.Time, err error) *lock {
 	next := *l
 	next.at, next.err = now, err.Error()
 	return &next
 }
 
-// unlisted returns the lock as one that is not in the list, because the last list may have left it out. The rest stays as it was.
+// unlisted returns the lock, marked as not listed, because the last list may have left it out. Everything else stays as it was.
 func (l *lock) unlisted() *lock {
 	next := *l
 	next.listed = false
 	return &next
 }
 
-// calmed returns the lock without waiters: the last one has gone. The rest stays as it was, because the look did not read it.
+// calmed returns the lock without waiters: the last waiter has gone. The look read nothing else, so everything else stays as it was.
 func (l *lock) calmed(now time.Time) *lock {
 	next := *l
 	next.Waiting, next.waiting.end = 0, now

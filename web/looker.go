@@ -28,7 +28,7 @@ const (
 
 var errSilent = errors.New("a ping to Redis got no answer")
 
-// source is where the page looks: package inspect, with a client.
+// source has the functions of package inspect with which the page reads and frees locks, and the client to pass to them.
 type source struct {
 	client    redis.UniversalClient
 	list      func(context.Context, redis.UniversalClient, inspect.ListOptions) iter.Seq2[inspect.Entry, error]
@@ -38,7 +38,7 @@ type source struct {
 	ping      func(context.Context, redis.UniversalClient) error
 }
 
-// looker looks at Redis while somebody watches, once for all viewers. Between looks there is a timer and no goroutine.
+// looker looks at Redis while somebody watches, once for all viewers. Between looks only a timer runs, and no goroutine.
 type looker struct {
 	source
 	pattern string
@@ -50,7 +50,7 @@ type looker struct {
 	began   time.Time    // when the last look began
 	snap    *snapshot
 
-	everything, contended, named pace // the paces of the parts of a look
+	everything, contended, named pace // when each part of a look is due again
 }
 
 // snapshot is what the looks have shown so far. Once published it does not change, except that parts are added.
@@ -61,7 +61,7 @@ type snapshot struct {
 	swept     time.Time        // when all keys were read last
 	locks     map[string]*lock // by name
 	sorted    []*lock          // the locks to be listed
-	cut       bool             // there are more locks than the list may have
+	cut       bool             // there are more locks than the list may contain
 	processes []inspect.Process
 	announced time.Time // when the processes were last read
 	err       string    // error of the last look, or "" if it succeeded
@@ -103,8 +103,8 @@ func (l *looker) latest() *snapshot {
 	return l.snap
 }
 
-// fresh returns a snapshot that shows what a view needs, or that has the error of the last look. If there is none within the time patience,
-// fresh returns the latest snapshot. The result is nil if ctx has ended.
+// fresh returns a snapshot that shows what a view needs, or that has the error of the last look. It waits for such a snapshot at most for
+// the time patience, and then returns the latest one. The result is nil if ctx has ended.
 func (l *looker) fresh(ctx context.Context, v view) *snapshot {
 	defer l.watch(v)()
 	began := time.Now()
@@ -170,7 +170,7 @@ func (l *looker) lookAround() {
 	if slices.ContainsFunc(views, round.namesProcesses) {
 		round.do(&l.named, func() error { return round.readProcesses(ctx) })
 	}
-	if round.err == nil && !round.done { // nothing was due
+	if round.err == nil && !round.done { // no part was due, so a ping shows whether Redis answers
 		round.err = l.ping(ctx, l.client)
 	}
 	cancel()
@@ -179,7 +179,7 @@ func (l *looker) lookAround() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if after.err != "" && !l.snap.failed.IsZero() {
-		after.failed = l.snap.failed // doubt has already reported the failure
+		after.failed = l.snap.failed // the method doubt has already reported the failure, with an earlier instant
 	}
 	l.publish(after)
 	l.looking = false
@@ -215,7 +215,7 @@ func (l *looker) doubt(began time.Time) {
 	}
 }
 
-// doubted returns a copy of the snapshot in which looks have failed with this error since the given instant.
+// doubted returns a copy of the snapshot. The copy says that looks have failed with this error since the given instant.
 func (s *snapshot) doubted(err error, since time.Time) *snapshot {
 	return &snapshot{
 		since: s.since, tried: time.Now(), at: s.at, swept: s.swept, locks: s.locks, sorted: s.sorted, cut: s.cut,
@@ -245,7 +245,8 @@ func newRound(l *looker, before *snapshot) *round {
 	return &round{looker: l, snapshot: s}
 }
 
-// do does a part of the look, if it is due and no other part has failed. A part that fails is due again in the next look.
+// do calls part, which is one part of the look, if it is due and no other part has failed. A part that fails is due again in the next
+// look.
 func (r *round) do(pace *pace, part func() error) {
 	if r.err != nil || time.Now().Before(pace.next) {
 		return
@@ -326,7 +327,7 @@ func (r *round) readProcesses(ctx context.Context) (err error) {
 	return err
 }
 
-// note notes what is known of a lock now. fresh has the same meaning as for follow.
+// note records what is known of a lock now. fresh has the same meaning as in the function follow.
 func (r *round) note(e inspect.Entry, fresh bool) {
 	r.locks[e.Name] = follow(r.locks[e.Name], e, time.Now(), fresh)
 }

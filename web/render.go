@@ -25,7 +25,7 @@ type renderer struct {
 // open begins a part; items are put into the part that was opened last.
 func (r *renderer) open(id string) { r.made = append(r.made, part{ID: id}) }
 
-// put renders an item by a template, into a part of its own if an ID is given.
+// put renders an item with a template. If an ID is given, the item begins a new part with this ID.
 func (r *renderer) put(id, key, name string, data any) {
 	if id != "" {
 		r.open(id)
@@ -104,7 +104,7 @@ type row struct {
 	Numbers      string // what a semaphore or a latch counts, because it has no lease
 }
 
-// who is a holder, a waiter or a process.
+// who describes a holder, a waiter or a process.
 type who struct {
 	Name []piece // empty if the process is not announced
 	ID   []piece

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// narrow has connections with small buffers, so that a viewer who reads nothing is noticed soon.
+// narrow is a listener whose connections have small buffers, so that a viewer who reads nothing is noticed soon.
 type narrow struct{ net.Listener }
 
 func (l narrow) Accept() (net.Conn, error) {
@@ -126,7 +126,7 @@ func TestStream_LivesWhileNothingChanges(t *testing.T) {
 	require.NoError(t, err)
 	_, err = events.ReadString('\n')
 	require.NoError(t, err)
-	f.set(held("b", 0)) // the next look, which shows this, is later than the deadline
+	f.set(held("b", 0)) // the next look shows this change, after the deadline has passed
 	event, err := events.ReadString('\n')
 	require.NoError(t, err)
 	assert.Contains(t, event, `"order":["b"]`)

@@ -104,7 +104,7 @@ func (p *page) send(w http.ResponseWriter, parts []update) bool {
 		return false
 	}
 	to := http.NewResponseController(w)
-	_ = to.SetWriteDeadline(time.Now().Add(p.writeWithin)) // writers without deadlines work, too
+	_ = to.SetWriteDeadline(time.Now().Add(p.writeWithin)) // an error means that this writer has no deadlines; it works without them
 	if _, err = fmt.Fprintf(w, "data: %s\n\n", data); err != nil || to.Flush() != nil {
 		return false
 	}

@@ -54,7 +54,7 @@ func escape(c rune) string {
 	return fmt.Sprintf(`\U%08x`, c)
 }
 
-// plain returns a text for the title of a window.
+// plain returns s as a text that can be the title of a window.
 func plain(s string) string {
 	var text strings.Builder
 	for _, p := range pieces(s) {

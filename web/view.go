@@ -18,7 +18,7 @@ type view struct {
 	Name   string // name of the lock
 	Query  string // a search
 	Only   string // "contended", or ""
-	Number int    // which page of the list, from 1
+	Number int    // number of the page of the list, from 1
 }
 
 // viewOf returns the view that a request asks for, as a page or as a stream.

@@ -194,7 +194,7 @@ func (p *page) render(w http.ResponseWriter, status int, name string, d document
 	_, _ = w.Write(page.Bytes()) // the viewer may have left
 }
 
-// fromRedis reads with package inspect.
+// fromRedis returns a source that reads Redis with package inspect.
 func fromRedis(client redis.UniversalClient) source {
 	return source{client: client, list: inspect.List, look: inspect.Look, processes: inspect.Processes, free: inspect.Free, ping: ping}
 }

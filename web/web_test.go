@@ -181,7 +181,7 @@ func TestPage_BadNames(t *testing.T) {
 	assert.NotContains(t, list, "cannot be read")
 }
 
-// A viewer who was shown one holder does not free the lock of another one.
+// A viewer who was shown one holder does not free the lock of another holder.
 func TestFree_AsksAgainIfTheHolderHasChanged(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

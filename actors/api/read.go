@@ -20,7 +20,7 @@ type Config struct {
 	Events  *outbox.Events
 	Outbox  *outbox.Outbox
 	Runtime string                                                       // the runtime's UUID
-	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called by fronts: returns even if the user's NameMapper ends its goroutine
+	Address func(kind *scripts.Kind, name string) (lease.Address, error) // for front actors: returns even if the user's NameMapper ends its goroutine
 	Time    func(instant time.Duration) time.Time                        // converts an instant of the clock to wall-clock time
 	Now     func() time.Duration                                         // the present instant
 }
@@ -159,8 +159,8 @@ func (a API) isLocal(pid *actor.PID) bool {
 	return pid.Address == a.System.Address() || pid.Address == "nonhost" // what protoactor calls a system without a remote
 }
 
-// isFuture recognizes a future of protoactor by its name. A user may have given an actor such a name, so isFuture also checks what the process
-// is.
+// isFuture recognizes a future of protoactor by its name. A user may have given an actor such a name, so isFuture also checks that the process
+// behind the name is not an actor.
 func (a API) isFuture(pid *actor.PID) bool {
 	if !strings.HasPrefix(pid.Id, "future$") {
 		return false

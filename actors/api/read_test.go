@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// desk is an API with an actor that sends to it, and the answers and events that follow.
+// desk is an API, an actor that sends requests to it, and the answers and events that result.
 type desk struct {
 	API
 	sender  *actor.PID

@@ -76,7 +76,8 @@ type sleepGauge struct {
 
 const (
 	askEvery = 100 * time.Microsecond
-	// sleptLeast is the shortest suspension that counts. It is more than the error of base, and less than the margin of every deadline.
+	// sleptLeast is the shortest suspension that counts. It is more than the error of the field base, and less than the margin of every
+	// deadline.
 	sleptLeast = time.Millisecond
 )
 
@@ -84,7 +85,7 @@ func newSleepGauge(suspended func() time.Duration) *sleepGauge {
 	g := &sleepGauge{suspended: suspended}
 	if suspended != nil {
 		g.base = suspended()
-		for range 4 { // a pause during a reading makes it too small, so the largest one is the best
+		for range 4 { // a pause during a reading makes the result too small, so the largest result is the best
 			g.base = max(g.base, suspended())
 		}
 	}

@@ -40,8 +40,8 @@ func afterAsking(t *testing.T, c System) {
 	assert.Eventually(t, func() bool { return time.Since(c.start) > since+askEvery }, time.Second, askEvery)
 }
 
-// The state machines use 0 for an instant that is not known, so the clock must never be 0. In a bubble it could be: there no time passes between
-// the start and the first reading.
+// The state machines use 0 for an instant that is not known, so the clock must never be 0. In a synctest bubble it could be 0, because no time
+// passes there between the start and the first reading.
 func TestSystemClock_InstantsArePositive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { assert.Positive(t, NewSystem().Now()) })

@@ -56,7 +56,7 @@ type copies struct {
 	limit          int64         // server time, ms, after which the first call's result may be gone; set by the shell, 0 until then
 }
 
-// recall withdraws the call if it has not been sent. It reports whether no call is in flight now.
+// recall withdraws the call if it has not been sent. It returns true if no call is in flight now.
 func (c *copies) recall() bool {
 	if c.call != nil && c.call.Withdraw() {
 		c.call = nil

@@ -15,7 +15,7 @@ import (
 )
 
 // A process that was stopped for a minute repeats a request. Redis has not kept the result of the first copy for that long. Even if the
-// estimate of the server's clock is corrected meanwhile, no copy may run any more, because it would count twice.
+// estimate of the server's clock is corrected meanwhile, no copy may run any more, because Redis would execute the request twice.
 func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	t.Parallel()
 	const server, keep = 1_700_000_000_000 * time.Millisecond, 40 * time.Second

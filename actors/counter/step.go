@@ -53,7 +53,7 @@ type State struct {
 	giving   *task   // the return in flight
 	tasks    []*task
 	answered []string      // requests whose results Redis need not keep
-	quietAt  time.Duration // since when nothing is left to do but to delete the results of answered, or clock.Never if more is left
+	quietAt  time.Duration // since when only the results listed in `answered` are left to delete, or clock.Never if there is more to do
 	stage    wait.Stage
 
 	alarmAt time.Duration // the instant of the shell's timer, or clock.Never if it is off
@@ -128,8 +128,8 @@ func (s *State) receive(now time.Duration, message any) {
 	}
 }
 
-// onRequest chooses how a request is served: takes and looks wait in the queue, permits to return are added up, and any other operation is
-// a task of its own. While the runtime drains, permits can still be returned, but not acquired.
+// onRequest chooses how a request is served. Requests that take permits or look at the count wait in the queue, permits to return are added up, and
+// any other operation is a task of its own. While the runtime drains, permits can still be returned, but not acquired.
 func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	if s.stage >= wait.Closing || s.stage >= wait.Draining && r.Count.Enters() {
 		s.fail(r, protocol.ErrClosed)
@@ -244,8 +244,8 @@ func (s *State) setAlarm() {
 	}
 }
 
-// send emits a call: the first one of a request, or a repeated one. A repeat is the same in everything that its effect depends on. A call that
-// changes something also carries the ids of results to delete.
+// send emits a call: the first one of a request, or a repeated one. A repeated call has the same arguments as the first, as far as its effect depends
+// on them. A call that changes something also carries the ids of results to delete.
 func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *task) {
 	if c.sent == 0 {
 		c.sent = max(now, 1)
@@ -277,8 +277,8 @@ func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timi
 	return t
 }
 
-// forgetResult notes that Redis need not keep the result of a request, unless a duplicate of the request may still arrive. The call that was
-// answered was sent at the instant sent.
+// forgetResult notes that Redis need not keep the result of a request, unless a duplicate of the request may still arrive. The parameter sent is the
+// instant at which the answered call was sent.
 func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration) {
 	if op.Changes && c.duplicateUntil <= sent && len(s.answered) < answeredMax {
 		s.answered = append(s.answered, c.request)

@@ -258,7 +258,7 @@ func (p *countPlayer) printAnswer(r *wait.Request) {
 	}
 }
 
-// While a look (the call that reads the count) has not been sent, another waiter submits no second look.
+// If a look (the call that reads the count) has not been sent yet, it also serves further waiters: they cause no second look.
 func TestStep_UnsentLookKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	p := newCountPlayer(t, "")

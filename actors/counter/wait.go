@@ -52,8 +52,8 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 	}
 }
 
-// wake schedules the next attempt for this instant at the latest. If an attempt is in flight, the instant is kept, because permits may have
-// been returned after its script ran. While Redis does not answer, the back-off decides.
+// wake schedules the next attempt for this instant at the latest. If an attempt is in flight, wake notes the instant for after it (wokenFor), because
+// permits may have been returned after the attempt's script ran. While Redis does not answer, the back-off decides.
 func (s *State) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:
@@ -265,8 +265,8 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	}
 }
 
-// failed notes an attempt without a reply. It refuses tries, and waiters whose patience is over because Redis has been silent for so long. The
-// attempt itself continues for the others, or is undone.
+// failed notes an attempt without a reply. It refuses tries, and waiters whose patience is over because Redis has been silent for so long. For the
+// other waiters the attempt continues. If none of its waiters is left, it is undone.
 func (s *State) failed(now time.Duration, m *countDone) {
 	s.failures.Add(now, &m.call.Call, m.err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)

@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
+// batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at the call's deadline.
 type batch struct {
 	node  *redisnode.Node
 	acked bool
-	hasty bool // a caller sends it
+	hasty bool // sent by the caller of Run, not by a worker
 	leash
 	calls  []*rpc.Call
 	claims []claim // by call
@@ -47,7 +47,7 @@ type leash struct {
 	cancel context.CancelFunc
 }
 
-// claim is the right to answer a call of a batch. Without it the call must not be touched.
+// claim is the right to answer a call of a batch. Only the goroutine that has taken it may answer the call.
 type claim struct {
 	taken    atomic.Bool
 	deadline time.Duration // of the call
@@ -102,10 +102,11 @@ func (b *batch) client(n *redisnode.Node) redis.UniversalClient {
 }
 
 // errApart is the reply to a call whose bundle was refused as a whole, because the user lacks a right that one of its calls needs.
+// The calls are then sent again, each by itself.
 var errApart = errors.New("not together with others")
 
 // pack makes parcels of the open calls. On a cluster calls are not bundled, because one script can reach one slot only. Calls of a bundle
-// keep their order, but calls of other scripts may overtake them: an actor that needs an order has one call in flight at a time.
+// keep their order, but calls of other scripts may overtake them. This does no harm: an actor that needs an order has one call in flight at a time.
 func (b *batch) pack(open []int) []parcel {
 	parcels, groups := b.parcels[:0], b.groups[:0]
 	for k, i := range open {
@@ -156,8 +157,8 @@ func (b *batch) scriptCalls(calls []int) []*scripts.Call {
 	return b.bundled
 }
 
-// unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. Each call also gets the acknowledgement of
-// its own pipeline: a redirected call was in two pipelines, to two servers.
+// unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. The outcome of the
+// pipeline's WAIT, unacked, is stored for each call, because a redirected call belongs to a second pipeline, to another server, with its own WAIT.
 func (b *batch) unpack(n *redisnode.Node, parcels []parcel, unacked error) {
 	for _, p := range parcels {
 		value, err := p.Result()

@@ -55,7 +55,7 @@ func (x *clusterGateway) Run(call *rpc.Call) { x.locked(func() { x.forward(call,
 // Resume does nothing, because the watchdog resumes the gateway of each master directly.
 func (x *clusterGateway) Resume() {}
 
-// locked changes the state, and sends the messages that follow from that.
+// locked calls change while it holds the mutex. Then it sends the messages that are in outgoing.
 func (x *clusterGateway) locked(change func()) {
 	defer x.sender.Events.RecoverIn("gateway")
 	for _, m := range func() []message {
@@ -126,7 +126,7 @@ func (x *clusterGateway) stopOne(out *nodeGateway) {
 	x.group.Go(func() { <-done })
 }
 
-// learn discovers the masters.
+// learn starts a discovery of the masters if calls wait for it and none is in progress.
 func (x *clusterGateway) learn() {
 	if x.learning || x.stopped || x.waiting.len() == 0 {
 		return

@@ -19,7 +19,7 @@ type Gateway interface {
 	// Submit takes a call. Its result is posted to the actor that made it, maybe before Submit returns.
 	Submit(call *rpc.Call)
 	// Run is Submit for a goroutine that waits for the result anyway: an idle gateway sends the call on that goroutine. If Redis does not
-	// answer, Run returns within twice redisnode.Silence. A hook of the client that blocks holds Run up.
+	// answer, Run returns within twice redisnode.Silence. A hook of the client can block Run for longer.
 	Run(call *rpc.Call)
 	// Resume ends the pause of this gateway after an outage. The watchdog calls it when its renewals have been answered; see Recovered.
 	Resume()
@@ -31,7 +31,7 @@ type Gateway interface {
 // Options say what a gateway is for.
 type Options struct {
 	RenewalsFirst bool // after an outage the gateway waits until the renewals have been answered
-	ForReplicas   bool // replicas must acknowledge the grants of its calls
+	ForReplicas   bool // replicas must acknowledge the grants of this gateway's calls
 }
 
 // New starts a gateway. On a cluster it starts a common one that forwards to a gateway for each master.
@@ -51,7 +51,7 @@ func New(s *Sender, o Options) Gateway {
 // in outgoing. Otherwise it could deadlock, because a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit
 // its next call.
 //
-// It keeps deadlines of its own, because go-redis does not. A call without a reply at its deadline is answered with an unknown outcome. A
+// It enforces the deadlines of calls itself, because go-redis does not. A call without a reply at its deadline is answered with an unknown outcome. A
 // worker that hangs with such a call is replaced, up to StuckMax. The gateway does not interpret results, except to see whether Redis serves at
 // all. While Redis does not serve, all calls except renewals stay in line, and only a probe is sent now and then (outage.go). So the cost of an
 // outage does not depend on how many calls wait.
@@ -124,7 +124,8 @@ func (g *gateway) take(call *rpc.Call, run bool) []message {
 // server that has become silent holds up no caller.
 const heardWithin = time.Second
 
-// letCallerRun makes a batch of a call, for the goroutine that submits it, if no other call waits and Redis serves. Such a call never stands in line.
+// letCallerRun decides whether the goroutine that submits a call may send it: only if a worker is idle, no other call waits, Redis serves, and no
+// replicas must acknowledge. It then makes a batch of the call, which is never put in line.
 func (g *gateway) letCallerRun(call *rpc.Call) bool {
 	now, o := g.sender.Clock.Now(), &g.outage
 	serves := o.vain == 0 && now >= o.pausedUntil && o.heard > 0 && now-o.heard < heardWithin
@@ -162,7 +163,7 @@ func (g *gateway) Resume() {
 	g.locked(func() { g.outage.pausedUntil = 0 })
 }
 
-// locked changes the state, and sends the batches and messages that follow from that.
+// locked calls change while it holds the mutex, and fills batches (see advance). Then it sends the messages that are in outgoing.
 func (g *gateway) locked(change func()) {
 	defer g.sender.Events.RecoverIn("gateway")
 	g.deliver(func() []message {
@@ -264,8 +265,8 @@ func (g *gateway) batchOf(calls []*rpc.Call, now time.Duration) *batch {
 	return b
 }
 
-// arm sets the timer to the next instant at which something is due. The timer is not moved later when calls are answered in time, so that a busy
-// gateway sets it once per window instead of once per batch.
+// arm sets the timer to the next instant at which something is due. The timer is not set to a later instant when calls are answered in
+// time. So a busy gateway sets it once in the time that a call has for its reply, instead of once per batch.
 func (g *gateway) arm() {
 	if g.stopped {
 		return

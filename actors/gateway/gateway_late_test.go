@@ -169,7 +169,7 @@ func TestGateway_HangingWorkersComeBack(t *testing.T) {
 	for range 3 * StuckMax {
 		b := g.next()
 		require.NotNil(t, b)
-		b.given = true // as by giveUp
+		b.given = true // as giveUp does
 		g.remove(b)
 		g.stuck++
 		g.free++ // the replacement
@@ -308,7 +308,7 @@ func newSilentNode(t *testing.T) *redisnode.Node {
 	return redisnode.NewNode(client, time.Second)
 }
 
-// oneNode has every key at one node.
+// oneNode stands for a cluster in which one node has every key.
 type oneNode struct {
 	redisnode.Nodes
 	node     *redisnode.Node

@@ -64,7 +64,7 @@ func (f answers) node(t *testing.T) *redisnode.Node {
 	return redisnode.NewNode(client, time.Second)
 }
 
-// elsewhere has the same master at every address.
+// elsewhere stands for a cluster in which every address leads to the same master.
 type elsewhere struct {
 	redisnode.Nodes
 	node *redisnode.Node

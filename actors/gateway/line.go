@@ -18,8 +18,8 @@ type line struct {
 }
 
 const (
-	sweepCost  = 3 * time.Microsecond // times the number of waiting calls: the shortest time between two sweeps
-	sweepLeast = time.Second          // a sweep is due after this even if no call expires, because it also drops withdrawn calls
+	sweepCost  = 3 * time.Microsecond // this times the number of waiting calls is the shortest time between two sweeps
+	sweepLeast = time.Second          // the time after which a sweep is due even if no call expires, because it also drops withdrawn calls
 )
 
 func (l *line) len() int { return len(l.first) + len(l.rest) }

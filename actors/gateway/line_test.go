@@ -38,7 +38,7 @@ func TestLine_Order(t *testing.T) {
 }
 
 // A call expires when its patience has passed since the call was asked for, provided that Redis has been silent all that time. While Redis serves
-// other calls, only a hasty call expires.
+// other calls, a call expires only if it is hasty (see rpc.Hasty).
 func TestLine_Patience(t *testing.T) {
 	t.Parallel()
 	var l line

@@ -91,7 +91,7 @@ func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 }
 
 // returnStrays sends all waiting calls back to the clusterGateway when the key of the first one belongs to another master now. While this master does
-// not answer, returnStrays also starts a discovery every lookWait. It needs no idle worker, because all workers may hang.
+// not answer, returnStrays also starts a discovery every lookWait. It runs without a worker, because all of them may hang.
 func (g *gateway) returnStrays(now time.Duration) {
 	o := &g.outage
 	if g.waiting.len() == 0 || now < g.doubtedAt() {

@@ -53,8 +53,8 @@ func (b *batch) split(open []int) (here, away []int) {
 	return here, away
 }
 
-// follow sends the redirected calls to the masters that the replies name. A call whose target cannot be reached keeps its reply, which
-// counts as a refusal.
+// follow sends the redirected calls to the masters that the replies name. If the target of a call cannot be reached, its reply remains
+// the redirection, which counts as a refusal.
 func (s *Sender) follow(b *batch, open []int) {
 	for range redirectsMax {
 		var away map[target][]int
@@ -84,7 +84,8 @@ func (s *Sender) follow(b *batch, open []int) {
 }
 
 // exchangeAt sends a few calls to another node, as exchange does. The scripts are sent first, because the node may not have them. go-redis closes the
-// client of a node that was away for a minute. Then the redirections remain the replies to these calls, and later calls use a new client.
+// client of a node that was away for a minute. If the client is closed, these calls keep the redirections as their replies, and later calls use a new
+// client.
 func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
 	if !n.Clock.Known() {
 		if err := s.askTime(b, n); err != nil {
@@ -125,7 +126,7 @@ func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) 
 	b.unpack(n, parcels, unacked)
 }
 
-// dropClosed forgets a node if its client is closed.
+// dropClosed forgets a node if the error shows that its client is closed. It returns true if so.
 func (s *Sender) dropClosed(n *redisnode.Node, err error) bool {
 	closed := errors.Is(err, redis.ErrClosed)
 	if closed {

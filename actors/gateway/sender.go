@@ -144,8 +144,8 @@ func (s *Sender) exchange(b *batch, open []int) {
 	}
 }
 
-// demoted reports whether the server is no longer a master. There may be no redirection that shows this: if the client may read from replicas, a
-// replica runs the script and refuses its writes.
+// demoted reports whether the server is no longer a master. A redirection does not always show this: if the client may read from
+// replicas, a replica runs the script and refuses its writes.
 func demoted(p parcel) bool {
 	err := p.Err()
 	return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
@@ -277,7 +277,7 @@ func (s *Sender) post(b *batch, i int, r rpc.Result) {
 		r.Err = b.node.Errors.ExplainWithHint(r.Err)
 	}
 	b.reached = b.node.Errors.Remember(r.Err) || b.reached
-	s.Errors.Remember(r.Err) // for all nodes: Close asks for it, as does a waiter whose node is unknown
+	s.Errors.Remember(r.Err) // s.Errors is for all nodes: Close reads it, and so does a waiter whose node is unknown
 	if b.claims[i].taken.CompareAndSwap(false, true) {
 		r.Last = true
 		b.calls[i].From.Send(b.calls[i].Answer(r))

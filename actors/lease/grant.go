@@ -41,7 +41,7 @@ const (
 	Max = 24 * time.Hour
 )
 
-// Check checks a time that the user has given against the bounds. The error calls the time by its name, the argument what.
+// Check checks a time that the user has given against the bounds. The argument what is the name of that time in the error.
 func Check(what string, d time.Duration) error {
 	if d < Min || d > Max {
 		return fmt.Errorf("%w: %s %v is not between %v and %v", protocol.ErrInvalid, what, d, Min, Max)
@@ -53,8 +53,8 @@ func Check(what string, d time.Duration) error {
 // Redlock allow as much for clock drift.
 func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
-// Deadline returns the local deadline of a lease that Redis granted or renewed by a call that was sent at this instant. The server counts the
-// lease from a later instant, so it never ends the lease before that deadline.
+// Deadline returns the local deadline of a lease that Redis has granted or renewed; sent is the instant at which the acquire or renewal was sent. The
+// server counts the lease from a later instant, so it never ends the lease before that deadline.
 func Deadline(sent, length time.Duration) time.Duration { return sent + length - Margin(length) }
 
 // Actor is the actor of a lock. Send gives it a message, and does not block. The machines only pass it on.
@@ -90,8 +90,8 @@ func (g *Grant) KeepUntil(instant time.Duration) { g.least.Store(int64(max(insta
 // Missing returns the time for which a lock that is released now has to stay taken.
 func (g *Grant) Missing(now time.Duration) time.Duration { return max(g.Least()-now, 0) }
 
-// Renewal returns the TTL that a renewal at this instant sets. It is shorter than the lease if Most is sooner, and longer if the lock has to stay
-// taken for longer.
+// Renewal returns the TTL that a renewal at this instant sets: the length of the lease, or less if Most comes before that time is over, or more if
+// the lock has to stay taken for longer.
 func (g *Grant) Renewal(now time.Duration) time.Duration {
 	length := g.Lease
 	if g.Most > 0 {
@@ -123,7 +123,7 @@ func (g *Grant) Extend(now, deadline time.Duration) bool {
 
 // The watchdog's messages to the actor of a name.
 type (
-	// Due asks the machine to watch the grant's deadline, because it has come or is final (Grant.Final), or a renewal has failed.
+	// Due asks the machine to watch the grant's deadline, because the deadline has come or is final (Grant.Final), or because a renewal has failed.
 	Due struct{ Grant *Grant }
 	// Gone says that Redis does not have the grant any more.
 	Gone struct{ Grant *Grant }

@@ -32,7 +32,7 @@ func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 	}
 }
 
-// A renewal moves the deadline only while the grant lasts: not when it is late, and not when the grant has ended.
+// A renewal moves the deadline only while the grant lasts: not if its answer comes after the deadline, and not if the grant has ended.
 func TestGrant_ExtendsOnlyWhileItLasts(t *testing.T) {
 	t.Parallel()
 	deadline := Deadline(0, time.Second)

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onAcquire grants a re-entry, refuses a try that would have to wait, or queues the request. advance decides what follows from the queue.
+// onAcquire grants a re-entry, refuses a try that would have to wait, or queues the request. The method advance, which runs later in the step,
+// decides what to do for the queue.
 //
 // Re-entries are granted even while the runtime drains: their owner has the lock, and may need the second hold to finish and release the first.
 // A try is refused without a call if others in this process hold the lock or wait for it.
@@ -83,8 +84,8 @@ func (s *State) newPending(r *wait.Request) pendingGrant {
 	return t
 }
 
-// sendAcquire sends an attempt, or a repeat of it. It forgets earlier wake-ups: this call finds out what they announced. A wake-up that
-// comes while the call is in flight is kept in wokenFor, because Redis may have executed the call before the release.
+// sendAcquire sends an attempt, or a repeat of it. Wake-ups that came before are forgotten, because this call finds out what they announced. A
+// wake-up that comes while the call is in flight is kept in wokenFor, because Redis may have executed the call before the release.
 func (s *State) sendAcquire(now time.Duration) {
 	s.wokenFor, s.pending.inherited = clock.Never, 0
 	s.turns.Tries(now)
@@ -243,8 +244,8 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 // the same attempt is repeated until its outcome is known. An attempt for another grant could be refused because Redis has made the first grant,
 // which nobody here would hold.
 //
-// If Redis has rejected the attempt, every waiter is refused. If the attempt arrived too late, it is repeated at once, a few times at most. Otherwise
-// tries are refused at once, with the cause, and the other waiters are refused when Redis has been silent for too long.
+// If Redis has rejected the attempt, every waiter is refused. If the attempt arrived too late, it is repeated at once, a few times at most. After any
+// other failure, tries are refused at once, with the cause, and the other waiters are refused when Redis has been silent for too long.
 func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:

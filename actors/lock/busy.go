@@ -100,9 +100,9 @@ const strangeMin, strangeMax = 50 * time.Millisecond, 250 * time.Millisecond
 // expiryJitter is the time over which processes that wait for the end of the same lease spread their attempts.
 const expiryJitter = 20 * time.Millisecond
 
-// excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. To the user, that lock is free. The
-// orphan is being released or has been released, and the attempt may have overtaken its release. Once the try has waited for as long as one call may
-// take, it is refused all the same.
+// excuses reports whether a refused try is repeated because the lock's holder is an orphan: a grant that this process is releasing in the background,
+// or has released. To the user, that lock is free. The attempt may have overtaken the orphan's release. Once the try has waited for as long as one
+// call may take, it is refused all the same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	ours := s.frees(now, s.busy.holder)
 	if s.member != nil {
@@ -163,7 +163,7 @@ func (s *State) report(head *wait.Request) string {
 	case s.watch != wait.Subscribed || !s.turns.AsksPlace():
 		return ""
 	}
-	if s.row > 0 || s.watch == wait.Unwatched { // s.channel is that of a row, or an old one
+	if s.row > 0 || s.watch == wait.Unwatched { // s.channel is the channel of a row, or is out of date
 		return mark + s.address.Kind.Channel(s.address.Raw, s.pending.id)
 	}
 	return mark + s.channel

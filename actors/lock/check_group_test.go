@@ -30,7 +30,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	h.each(func(s *State) {
 		view := c.view(h, s)
 		view.places(places)
-		if err := view.check(0); err != nil { // time 0, so no deadline has passed: a member notices that only in its next step
+		if err := view.check(0); err != nil { // at time 0, as if no deadline had passed: a member notices a passed deadline only in its next step
 			errs = append(errs, fmt.Errorf("member %d: %w", members, err))
 		}
 		if s == &h.common {
@@ -49,7 +49,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 		errs = append(errs, fmt.Errorf("%d members, %d with a grant, %d requests wait; counted %d, %d and %d", members, holding, waiting, h.members, h.holding, h.waiting))
 	}
 	if panicked {
-		return errors.Join(errs...) // the next step continues
+		return errors.Join(errs...) // the other rules hold again after the next step, which completes this one
 	}
 	errs = append(errs, c.checkGuards(h), c.checkListeners(h))
 	switch {

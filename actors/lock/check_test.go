@@ -138,7 +138,7 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 			return err
 		}
 	case wait.DoAnswer:
-		if r := e.Request; r.Do == wait.Release && r.Hold != nil && !lost(r.Hold) { // the release of a lost lease is not its end
+		if r := e.Request; r.Do == wait.Release && r.Hold != nil && !lost(r.Hold) { // the release of a lost lease does not end it again
 			if err := c.end(r.Hold); err != nil {
 				return err
 			}

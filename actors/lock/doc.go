@@ -19,7 +19,7 @@
 //	look.go      asks whether Redis still has a fixed lease
 //	group.go     makes a State or a Group; a group passes messages to the member that they are about
 //
-// More of the group:
+// Further files of the group:
 //
 //	group_admit.go    which requests become part of a member
 //	group_effects.go  combines the members' effects into those of one actor

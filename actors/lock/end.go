@@ -103,7 +103,8 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	}
 }
 
-// remembers returns the state that remembers an orphan that has ended. In a group that is group.common, because the member may end with the orphan.
+// remembers returns the state whose field freed keeps the id of an orphan that has ended. In a group that is group.common, because the orphan's
+// member may leave the group when the orphan ends.
 func (s *State) remembers() *State {
 	if s.member != nil {
 		return &s.member.group.common
@@ -121,8 +122,8 @@ func (s *State) freeLater(now time.Duration, m *callDone) {
 	}
 }
 
-// onCancel ends the wait of a request that has not been answered yet. A call that was sent for it continues. Its grant is given to another waiter, or
-// released. If the request was answered meanwhile, it is in none of the lists, and the cancel is dropped.
+// onCancel ends the wait of a request that has not been answered yet. A call that was sent for the request continues. If that call gets a grant, the
+// grant is given to another waiter, or released. If the request was answered meanwhile, it is in none of the lists, and the cancel is dropped.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	if s.queue.Remove(r) {
@@ -141,8 +142,8 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	s.cancelSide(now, r, m.Cause)
 }
 
-// lose ends the grant and notifies its holders. If a holder is releasing at this moment, the answer to its release reports the loss. orphaned says
-// that Redis may still have the grant.
+// lose ends the grant and notifies its holders. If a holder is releasing at this moment, the answer to its release reports the loss. If orphaned is
+// true, Redis may still have the grant.
 //
 // The holders learn of the end before the machine attempts a new grant: in this process, nobody gets the lock while a lease on it is valid.
 func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned bool) {
@@ -176,7 +177,7 @@ func (s *State) lostLease(now time.Duration, reason protocol.LossReason) wait.Ef
 }
 
 // endHolds ends all local leases on the grant. A goroutine that is releasing its lease has ended that lease itself, and its request is on its way to
-// onRelease. claimed counts such requests, because the actor must not stop before they arrive.
+// onRelease. The field claimed counts such requests, because the actor must not stop before they arrive.
 func (s *State) endHolds(err error, reason protocol.LossReason) {
 	for _, h := range s.holds {
 		switch {

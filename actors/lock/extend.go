@@ -56,7 +56,7 @@ func endOf(h *lease.Hold) error {
 	return h.Reason()
 }
 
-// advanceExtension serves requests, or calls endExtension if the grant has ended.
+// advanceExtension serves the requests that wait for an extend. If the grant has ended, it calls endExtension instead.
 func (s *State) advanceExtension(now time.Duration) {
 	e := s.extension
 	if s.phase != held {
@@ -96,8 +96,8 @@ func (s *State) lacks(now time.Duration, r *wait.Request) bool {
 }
 
 // sendExtend sets the remaining time of the grant's lease, but not to less than what is left of its at-least time. Until the reply comes, the earlier
-// of the old and the new deadline counts, because nobody knows whether Redis has executed the call. longest remembers the longest lease that was
-// asked for, because Redis may keep the grant for that long.
+// of the old and the new deadline counts, because nobody knows whether Redis has executed the call. The field longest of the grant keeps the longest
+// lease that was asked for, because Redis may keep the grant for that long.
 func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 	s.keepFor(now, r) // before the call: a renewal that is sent at the same time must not shorten the time again
 	length := max(r.Lease, s.grant.Missing(now))
@@ -160,7 +160,7 @@ func unprolonged(r *wait.Request, cause error) error {
 	return fmt.Errorf("not confirmed, the shorter of the two leases counts: %w", cause)
 }
 
-// extended answers a request whose extend Redis has confirmed, or that needs none.
+// extended answers a request when Redis has confirmed its extend, or at once if it needs no extend.
 func (s *State) extended(now time.Duration, r *wait.Request) {
 	if r.Do == wait.Acquire {
 		s.hand(now, r)

@@ -202,7 +202,7 @@ func (h *Group) servesLease(r *wait.Request) *State {
 	return &h.common
 }
 
-// onCancel ends the wait of a request. For a fair lock, the waiters behind it move up first, so that its place in Redis' queue is not lost.
+// onCancel ends the wait of a request. For a fair lock, the waiters behind this request move up first, so that its place in Redis' queue is not lost.
 func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 	switch r := m.Request; {
 	case h.leave(r):
@@ -253,7 +253,8 @@ func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	}
 }
 
-// onAlarm delivers the alarm to each member whose alarm is due. A member that has put its alarm off since goes back into the heap.
+// onAlarm delivers the alarm to each member whose alarm is due. If a member has meanwhile moved its alarm to a later instant, it goes back into the
+// heap.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // a member that wants another alarm at once waits for the next step

@@ -20,7 +20,8 @@ const (
 	behindMax = 16
 )
 
-// admit takes in a request. before says that the request was part of a member until now, so it is already counted as a waiter.
+// admit answers a request, makes it part of a member, or queues it. If before is true, the request was part of a member until now, so it is already
+// counted as a waiter.
 //
 // Re-entries do not wait behind the queue, because the queue may be waiting for their very owner. For the same reason, a request does not wait if
 // its owner holds the lock exclusively and wants to share it.
@@ -64,9 +65,9 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether the try r would become part of a member without waiting for other requests. If the members that keep r out have no caller
-// any more, and so end soon (see vacates), r may wait for their end. A try that shares the lock may join holders; a try that wants the lock
-// exclusively must not.
+// open reports whether the try r would become part of a member without waiting for other requests. It may have to wait for one thing only: the end of
+// members that keep it out although no caller needs them any more (see vacates). A try that shares the lock may join holders; a try that wants the
+// lock exclusively must not.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
@@ -130,9 +131,9 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	}
 }
 
-// moveUp handles a waiter that gives up: the waiters behind it take the places ahead of them in Redis' queue, so that the process loses only its
-// last place. If it gave up the first place instead, a process with impatient waiters would never reach the head of the queue. Moving up makes
-// no other process wait longer. There may be very many waiters, so at most behindMax move up.
+// moveUp handles a waiter that gives up: the waiters behind it take the places ahead of them in Redis' queue, so that the process loses only its last
+// place. If the process lost the place of that waiter instead, and its waiters were impatient, it would never reach the head of the queue. Moving up
+// makes no other process wait longer. There may be very many waiters, so at most behindMax move up.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	s := servedBy(gone).member
 	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {
@@ -166,7 +167,7 @@ func (s *member) suits(r *wait.Request) bool {
 }
 
 // findAlone finds the member for an exclusive request, such as one for a write lock. All such requests share one member, so that its grant can be
-// handed on inside the process. They wait while a member of another kind has a grant or waiters, because those requests came first.
+// handed on inside the process. They wait while a member of another kind has a grant or waiters, because the requests of that member came first.
 func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		if s.address.Kind == r.Address.Kind {
@@ -335,8 +336,8 @@ func (h *Group) joined(s *member, done *callDone) {
 	}
 }
 
-// joinedBefore reports whether this contender joined Redis' queue before other. at is when other joined. If that is
-// unknown (0), the one that has asked first counts as the first.
+// joinedBefore reports whether this contender joined Redis' queue before the contender other. The parameter at is the time at which other joined it,
+// or 0 if that is unknown: then the one that asked first counts as the first.
 func (s *member) joinedBefore(other *member, at int64) bool {
 	switch {
 	case !s.contends() || s.joined == 0:
@@ -371,8 +372,8 @@ func (h *Group) leaveMember(s *member) {
 	h.members--
 }
 
-// promote ends the standby of this process's first contender when there is no local holder, so that the contender subscribes to the channel. Before
-// that, it needed no message: the holder's release would have made it the heir.
+// promote ends the standby of this process's first contender when there is no local holder, so that the contender subscribes to the channel. As long
+// as there was a local holder, the contender needed no message: the holder's release would have made it the next holder (heir).
 func (h *Group) promote(now time.Duration) {
 	if !h.address.Kind.Queued || h.holding > 0 {
 		return

@@ -15,20 +15,20 @@ type spare struct {
 	count   int           // how many waiters may ask
 	from    time.Duration // the instant from which waiters may ask
 	heard   time.Duration // when a grant last became free, as far as is known
-	changes int           // how often heard has changed
+	changes int           // how often the field heard was set
 	busy    busy          // what the last refusal said about the holders
 	until   time.Duration // when a grant expires and becomes free, according to that refusal, or clock.Never if none does
 }
 
-// freed notes that n grants have become free. Waiters may ask for them at the instant from, and later.
+// freed notes that n grants have become free. The parameter from is the earliest instant at which waiters may ask for them.
 func (p *spare) freed(now, from time.Duration, n int) {
 	p.heard, p.from, p.count = now, from, min(p.count+n, contendersMax)
 	p.changes++
 }
 
 // asked notes the reply to an acquire of s. If a message came while the call was in flight, the reply may be older than the message, so at least one
-// waiter may ask. A message that caused the call may have the same time as the call, so asked also checks whether changes has grown since the call
-// was made.
+// waiter may ask. A message that came just before the call, and caused it, may have the same time as the call. So the times do not suffice: the
+// counter p.changes must also have grown since the call was made.
 func (p *spare) asked(s *State, done *callDone) {
 	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent && p.changes != done.call.changes {
 		p.count = max(p.count, 1)
@@ -46,7 +46,7 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	switch {
 	case h.address.Kind.Grants != scripts.GrantPerHolder:
 	case done.class == scripts.Rejected && done.call.do == callAcquire:
-		h.spare.freed(now, now, contendersMax) // the other waiters ask as well, to be refused with the reason
+		h.spare.freed(now, now, contendersMax) // the other waiters ask as well, so that each is refused with the reason
 	case done.class != scripts.Done:
 	case done.call.do == callAcquire:
 		h.spare.asked(s, done)
@@ -55,9 +55,9 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	}
 }
 
-// findOwn returns the member for a request that needs a grant of its own, or nil if the request needs a new member. An existing member can serve
-// the request if it has neither a grant nor a waiter, and if no member behind it has a waiter other than a try. ok is false if the request must
-// stay in the queue. As many waiters become members as may ask Redis, but always at least one.
+// findOwn returns the member for a request that needs a grant of its own, or nil if the request needs a new member. An existing member can serve the
+// request if it has neither a grant nor a waiter, and if no member behind it has a waiter other than a try. ok is false if the request must stay in
+// the queue: only the waiters that may ask Redis become members, but always at least one.
 func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {

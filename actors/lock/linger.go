@@ -20,8 +20,8 @@ import (
 // it has the grant. It also counts if it names an earlier grant of this turn, because the pass that replaced that grant notified no waiter. While the
 // grant is being released, a demand changes nothing: the release notifies the waiters.
 //
-// The field Freed of a demand says that the grant was released by force. If a local holder has the grant, Redis is asked at once whether the grant
-// still exists, because anybody may publish such a message.
+// The field Freed of a demand says that the grant was released by force. Anybody may publish such a message, so the message alone proves nothing: if
+// a local holder has the grant, Redis is asked at once whether the grant still exists.
 func (s *State) onDemanded(now time.Duration, m wait.Demanded) {
 	ours := s.grant != nil && (s.grant.ID == m.Grant || s.turn.passed)
 	if m.Grant == "" || s.phase == releasing || !ours && s.pending.id != m.Grant {

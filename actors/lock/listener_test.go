@@ -16,7 +16,7 @@ func TestStep_ListenersCostLittle(t *testing.T) {
 	alone, many := []int{1, 3, 20}, []int{1, 3}
 	for _, c := range []struct {
 		processes, users int
-		section, lag     time.Duration // lag: how much later messages arrive than replies
+		section, lag     time.Duration // lag: by how much messages arrive later than replies
 		listeners        []int
 		settle, end      time.Duration
 		used             float64 // minimum of the number of sections, as a fraction of the number without listeners
@@ -60,8 +60,8 @@ func TestStep_ListenersCostLittle(t *testing.T) {
 	}
 }
 
-// TestStep_StoppedProcessIsMissed stops a process that contends. The others notice that it no longer tries, even if there is a mere
-// listener as well. When the process continues, the others notice that it tries again, and it gets its share.
+// TestStep_StoppedProcessIsMissed stops a process that contends. The others notice that it no longer tries, even if there is also a mere listener (a
+// subscriber that never tries). When the process continues, the others notice that it tries again, and it gets its share.
 func TestStep_StoppedProcessIsMissed(t *testing.T) {
 	const stopped, goesOn, settle, end = time.Second, 4 * time.Second, 6500 * time.Millisecond, 10 * time.Second
 	for _, c := range []struct {
@@ -108,8 +108,8 @@ func (f *fight) stopWaiting(p *proc, until time.Duration) {
 	p.PausedTo = until
 }
 
-// TestStep_LateComerGetsItsShare starts a process late, when others have contended for the lock beside mere listeners for some time. It gets
-// its share.
+// TestStep_LateComerGetsItsShare starts a process late, when others have contended for the lock for some time, beside mere listeners (subscribers
+// that never try). The late process gets its share.
 func TestStep_LateComerGetsItsShare(t *testing.T) {
 	for _, c := range []struct {
 		processes, users, listeners int

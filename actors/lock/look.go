@@ -16,14 +16,14 @@ import (
 // it still has the grant, as often as a waiter of another process would ask. For a renewed lease, Redis is asked only if another process
 // says that it has released the lease by force (linger.go).
 
-// looking is the state of these questions.
+// looking is the state of the questions to Redis whether it still has the grant of a fixed lease.
 type looking struct {
 	call   *lockCall     // in flight, or nil if there is none
 	at     time.Duration // when the next question is due, or 0 if none is planned
 	wanted bool          // one more question is needed, even if no request waits
 }
 
-// forgettable reports whether Redis may lose the held grant unnoticed while local requests wait for it. Permits are excluded: their waiters
+// forgettable reports whether Redis may lose the held grant unnoticed while local requests wait for its end. Permits are excluded: their waiters
 // wait for any permit, not for that of one grant.
 func (s *State) forgettable() bool {
 	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil

@@ -49,8 +49,8 @@ func processOf(id string) string {
 
 func (k *fairKey) alive(w *world, id string) bool { return w.Now < k.lives[processOf(id)] }
 
-// fields also returns the places in the queue, which a process has to give up when its waiters leave. It leaves out the places of dead processes, and
-// those of closing processes, which may leave places behind.
+// fields returns the holder, and also the places in the queue, which a process has to give up when its waiters leave. It leaves out the places of
+// dead processes, and those of closing processes, which may leave places behind.
 func (k *fairKey) fields(w *world) []string {
 	return append(k.plainKey.fields(w), slices.DeleteFunc(slices.Clone(k.queue), func(id string) bool {
 		return strings.HasPrefix(id, "peer") || !k.alive(w, id) || w.procs[id[0]-'A'].state.(*Group).stage >= wait.Closing
@@ -175,7 +175,7 @@ func (k *fairKey) release(w *world, c *lockCall, done *callDone) {
 	}
 }
 
-// peer adds a client of another library to the queue, unless another such client is there. The client may die there.
+// peer adds a client of another library to the queue, unless another such client is there. The client may die while it waits.
 func (k *fairKey) peer(w *world) {
 	if slices.ContainsFunc(k.queue, func(id string) bool { return strings.HasPrefix(id, "peer") }) {
 		return

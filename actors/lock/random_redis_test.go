@@ -47,7 +47,7 @@ func (w *world) execute(c *lockCall) callDone {
 	return done
 }
 
-// noteRelease notes that a holder's release, or the pass that replaced it, was executed, and which grant the pass created. If a pass is
+// noteRelease notes that a holder's release, or the pass that was sent in its place, was executed, and which grant the pass created. If a pass is
 // repeated, the first copy counts.
 func (w *world) noteRelease(c *lockCall, done *callDone) {
 	switch {
@@ -114,7 +114,8 @@ func (w *world) subscribers() (n int) {
 	return n
 }
 
-// joinCrowd gives the process of an acquire a place in the crowd, sometimes one in which the process has to wait for a call.
+// joinCrowd gives the process of an acquire a place in the crowd. Sometimes it is a place far back, where the process has to wait until its row is
+// called.
 func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 	if !w.crowded {
 		return

@@ -140,7 +140,7 @@ func (w *world) checkOrphan() {
 }
 
 // checkLinger checks that a grant does not linger after its process has received a demand. This does not apply if the lock has been free since the
-// demand, because its release has then notified the process that wants it.
+// demand: its release has then notified the process that wants the lock.
 func (w *world) checkLinger() {
 	for _, p := range w.procs {
 		p.checker.eachMember(func(s *State) {

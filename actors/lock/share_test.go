@@ -97,7 +97,7 @@ func (f *fight) besideRedisson(clients int) {
 const fightFor = 10 * time.Second
 
 // vainMax is the longest time for which a client that polls may fail to find the lock free. Contenders leave the lock free for it after the first
-// release in each period of 1.5 s. That release may be a turn after the beginning of the period, and the client needs a poll or two to find the
+// release in each period of 1.5 s. That release may come a turn after the beginning of the period, and the client needs a poll or two to find the
 // gap. Both together take well below 300 ms.
 const vainMax = 3*time.Second/2 + 300*time.Millisecond
 
@@ -108,7 +108,7 @@ type fight struct {
 	section time.Duration
 
 	served  []int
-	settled []int // sections from settle on
+	settled []int // sections of each process from the instant settle on
 	settle  time.Duration
 	end     time.Duration
 	vain    time.Duration // longest time for which a polling client failed to find the lock free

@@ -113,7 +113,7 @@ type pendingGrant struct {
 	duplicateUntil time.Duration // a delayed duplicate of the attempt may run until this instant
 	passed         time.Duration // if the attempt is a pass: the earliest instant at which a copy of it may have run
 	standing       bool          // the grant is in Redis' queue, and must be removed from there when it is abandoned
-	inherited      time.Duration // when the release that made this grant the holder in Redis was sent, or 0 if none did
+	inherited      time.Duration // if a release has made this grant the holder in Redis: when that release was sent; otherwise 0
 }
 
 // busy is what is known about the holder from the last refusal of an attempt.
@@ -147,7 +147,7 @@ func (s *State) takeEffects() []wait.Effect {
 }
 
 // receive passes a message to its handler. Handlers change the state, answer requests, and end a grant or hand it on. Acquires, extends and
-// the releases of orphans are left to advance, because several messages may make the same call due.
+// the releases of orphans are left to the method advance, because several messages may make the same call due.
 func (s *State) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:
@@ -274,7 +274,8 @@ func (s *State) advance(now time.Duration) {
 	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
 		s.abandonPending(now)
 	}
-	// A repeat is due; or the last waiter has left, and no call is in flight, or only one that recall withdraws before it is sent.
+	// Either a repeat is due, or the last waiter has left and no call is in flight. A call that is still unsent is withdrawn by recall, so it does not
+	// count.
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
@@ -305,7 +306,7 @@ func (s *State) due(now time.Duration, p phase) bool {
 	return s.phase == p && s.inflight == nil && now >= s.retryAt
 }
 
-// advanceGuard stops watching the clock when the grant has been renewed, unless its deadline is the last one.
+// advanceGuard stops watching the clock when the grant has been renewed, unless no further renewal can move the deadline (Final).
 func (s *State) advanceGuard(now time.Duration) {
 	if s.phase == held && s.grant.Watched && !s.grant.Final() && !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/2 {
 		s.guarded = false

@@ -20,7 +20,7 @@ import (
 // nor the next waiter has terms of its own (wait.Terms). Otherwise, and always for permits, it costs one call (pass).
 func (s *State) next(now time.Duration) {
 	if s.extension != nil {
-		s.endExtension(now) // re-entries that wait in it were for the owner that has left: they must not share the grant with the next holder
+		s.endExtension(now) // re-entries that wait for an extend belong to the owner that has left, and must not share the grant with the next holder
 	}
 	head := s.queue.Front()
 	switch {
@@ -63,7 +63,8 @@ func (s *State) turnOver(now time.Duration) bool {
 }
 
 // turnsIn returns the number by which Policy.HandoffFor is divided for this kind. If each holder has a grant of its own, nobody leaves gaps for
-// Redisson's clients, which take no turns. With turns a third as long, these clients get about as many permits as the processes of this library.
+// Redisson's clients, which take no turns. So turns are a third as long: then these clients get about as many permits as the processes of this
+// library.
 func (s *State) turnsIn() time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder {
 		return 3
@@ -305,10 +306,10 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	}
 }
 
-// passedAt returns, after a successful pass, the earliest instant at which Redis may have replaced the old grant. A delayed duplicate of the old
-// grant's acquire that runs after this instant may bring the old grant back, so endGrant needs the instant. Usually it is the instant at which the
-// call was sent. If a pass of a permit was repeated, it is the instant at which the first copy was made: only a permit's old grant can exist beside
-// the new one.
+// passedAt returns, after a successful pass, the earliest instant at which Redis may have replaced the old grant. endGrant needs the instant, because
+// a delayed duplicate of the old grant's acquire that runs after it may bring the old grant back. Usually it is the instant at which the call was
+// sent. If a pass of a permit was repeated, it is the instant at which the first copy was made. Only permits need this: for other kinds, the old
+// grant cannot exist beside the new one.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)
@@ -341,8 +342,8 @@ func (s *State) release(now time.Duration) {
 	s.sendRelease(now)
 }
 
-// sendRelease sends a release, or a repeat of it. It goes before other calls of its lane, because other processes wait for the lock. It is not sent
-// any more when the lease has expired on the server, because then there is nothing to release.
+// sendRelease sends a release, or a repeat of it. The call goes before other calls of its lane, because other processes wait for the lock. Once the
+// lease has expired on the server, nothing is sent, because there is nothing to release.
 func (s *State) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
 	c.terms.Grant, c.terms.Keep = s.grant.ID, s.grant.Missing(now)
@@ -401,8 +402,8 @@ func lostBy(reason protocol.LossReason) error {
 	return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason)
 }
 
-// goneFromRedis reports the loss of a grant that Redis no longer has although it has not ended here. If the grant lingered, nobody has lost
-// it.
+// goneFromRedis reports the loss of a grant that Redis no longer has, although the grant has not ended in this process. If it lingered, nobody has
+// lost it.
 func (s *State) goneFromRedis(now time.Duration) {
 	if s.grant.vacant {
 		return

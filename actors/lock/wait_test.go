@@ -12,15 +12,15 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestStep_NobodyWaitsForAFreeLock lets users acquire and release a lock in the model for ten seconds. Their sections last a moment or more
-// than a second, and some users try instead of waiting. In half of the worlds the connections for messages break again and again; in the
-// other half every message arrives. While a lock is free, no user waits for it for longer than freeMax.
+// TestStep_NobodyWaitsForAFreeLock lets users acquire and release a lock in the model for ten seconds. They hold it for a moment or for more than a
+// second, and some users try instead of waiting. In half of the worlds the connections for messages break again and again; in the other half every
+// message arrives. While the lock is free, no user waits for it for longer than freeMax.
 func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
 }
 
 // freeMax is the longest time for which a lock may be free while a user waits: the longest pause in which processes let each other go
-// first, and a gap on top.
+// first, plus the length of a gap.
 const freeMax = 160 * time.Millisecond
 
 // visitEvery is the interval between the bursts in which users acquire together.

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// holder returns the grant with which this process holds the lock, here or in another member of the group, or nil if the process does not hold
-// it.
+// holder returns the grant with which this process holds the lock, or nil if it does not hold the lock. In a group of members (see Group), the grant
+// may belong to another member.
 func (s *State) holder() *grant {
 	if s.grant == nil && s.member != nil && s.member.group.holding > 0 {
 		return s.member.group.known().grant
@@ -30,7 +30,7 @@ func (s *State) busyError(now time.Duration, r *wait.Request) error {
 		return r.Because(wait.NotSet(r))
 	}
 	e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
-	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // this process holds it by a lock of another kind
+	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // this process holds the key, through a lock of another kind
 	return e
 }
 

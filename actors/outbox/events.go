@@ -89,7 +89,7 @@ func (e *Events) deliver() {
 	}
 }
 
-// next removes the next event. If there is none, deliver ends.
+// next removes the next event from the queue and returns it. It returns false if there is none, and deliver then ends.
 func (e *Events) next() (protocol.Event, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -168,7 +168,7 @@ func record(event protocol.Event) (slog.Level, string) {
 	panic(fmt.Sprintf("no log record for %T", event))
 }
 
-// Finish waits until every event is delivered. It gives up when nothing has been delivered for as long as grace, because OnEvent or the logger then
+// Finish waits until every event is delivered. It gives up when nothing has been delivered during the time grace: then OnEvent or the logger
 // blocks.
 func (e *Events) Finish(of clock.Clock, grace time.Duration) error {
 	for {

@@ -19,7 +19,7 @@ func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []fi
 	for _, kind := range kinds {
 		key, err := c.throwAway(kind)
 		if err != nil || key == "" {
-			continue // method scripts reports it
+			continue // the method scripts reports it
 		}
 		needed := kind.Needs(c.Site, key, c.NewID)
 		renamed, err := c.renamed(ctx, needed)
@@ -48,10 +48,10 @@ func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]s
 	renamed := map[string]string{}
 	var prefix *string
 	call := scripts.CheckKeys(needed.Keys)
-	for _, r := range c.calls(ctx, call, call) { // twice, because the hooks must change the names in the same way each time
+	for _, r := range c.calls(ctx, call, call) { // sent twice, because the hooks must change the names in the same way each time
 		names, _ := r.value.([]any)
 		if r.err != nil || len(names) != len(needed.Keys) {
-			return nil, nil //nolint:nilerr // method scripts reports it
+			return nil, nil //nolint:nilerr // the method scripts reports it
 		}
 		for i, key := range needed.Keys {
 			got, _ := names[i].(string)

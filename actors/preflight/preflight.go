@@ -40,8 +40,8 @@ type Config struct {
 }
 
 // Check tries everything that a runtime needs from the servers for these kinds, with throw-away names. It returns a *protocol.CheckError with
-// whatever does not work, or nil if everything does. go-redis may ignore ctx until its own timeouts end, but Check returns when ctx ends, and after
-// checkWait at the latest.
+// whatever does not work, or nil if everything does. go-redis may ignore the end of ctx until its own timeouts have passed. Check nevertheless
+// returns when ctx ends, and after checkWait at the latest.
 func Check(ctx context.Context, c Config, kinds []*scripts.Kind) error {
 	asking, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
@@ -243,7 +243,7 @@ func (c *check) calls(ctx context.Context, calls ...scripts.Call) []reply {
 			loads = append(loads, []any{"script", "load", call.Script.Source})
 		}
 		if call.Bounded() {
-			call.SetNotAfter(noLimit) // a check must not depend on clocks
+			call.SetNotAfter(noLimit) // so that the outcome of a check does not depend on clocks
 		}
 		sent = append(sent, call.Sent())
 	}
@@ -266,7 +266,7 @@ func (c *check) calls(ctx context.Context, calls ...scripts.Call) []reply {
 // throwAwayMark is the beginning of the names that a check uses.
 const throwAwayMark = "holdfast-check-"
 
-// throwAway returns the key of a throw-away name that this server decides about, or "" if the server has no slots.
+// throwAway returns a key that this server stores, made from a throw-away name, or "" if the server has no slots.
 func (c *check) throwAway(kind *scripts.Kind) (key string, err error) {
 	for range 100_000 {
 		key, err := c.Key(kind, throwAwayMark+c.NewName())

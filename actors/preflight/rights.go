@@ -18,7 +18,7 @@ type need struct {
 	rule  string // in the syntax of ACL SETUSER
 	what  string // what the user cannot do without it
 	kinds []string
-	err   error // the refusal that shows that the right is missing, or errUntried; nil if no right is known to be missing
+	err   error // the refusal that shows that the right is missing, or errUntried; nil if the right is not known to be missing
 }
 
 // needs holds rights in the order in which they were added, each once.
@@ -127,7 +127,7 @@ func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, need
 	add := func(name string, call []any) { names, words = append(names, name), append(words, call) }
 	for _, name := range needed.Commands {
 		if name == "publish" {
-			continue // method channel tries it
+			continue // the method channel tries it
 		}
 		if harmless := scripts.Harmless(name, raw, ""); harmless != nil {
 			add(name, harmless)
@@ -136,7 +136,7 @@ func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, need
 	denied := c.denied(ctx, words)
 	if slices.Contains(needed.Commands, "rpush") {
 		names, denied = append(names, "rpush"), append(denied, c.rpush(ctx, raw, func(command string) bool {
-			return !denied[slices.Index(names, command)].command // if only the right to the key is missing, rpush leaves nothing behind either
+			return !denied[slices.Index(names, command)].command // without a right to the key, rpush is refused as well, so it leaves nothing behind
 		}))
 	}
 	for i, name := range names {
@@ -147,10 +147,10 @@ func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, need
 	}
 }
 
-// errUntried is the refusal for a right that can be tried only when other, missing rights have been granted.
+// errUntried is the refusal for a right that cannot be tried yet, because other rights are missing.
 const errUntried = refusalOf("NOPERM it cannot be tried before the other rights are there")
 
-// rpush tries the one command that leaves something behind, provided that del or lpop may remove it.
+// rpush tries RPUSH, the one command that leaves something behind. It does so only if DEL or LPOP, which remove that, may be called.
 func (c *check) rpush(ctx context.Context, raw string, may func(command string) bool) denial {
 	for _, takeAway := range []string{"del", "lpop"} {
 		if may(takeAway) {
@@ -162,7 +162,7 @@ func (c *check) rpush(ctx context.Context, raw string, may func(command string) 
 
 // denial describes how the server refuses a command in a script.
 type denial struct {
-	command bool // the right to call the command is missing, not one to its key or channel
+	command bool // true if the right to call the command is missing, false if only the right to its key or channel is
 	channel bool
 	err     error
 }
@@ -259,7 +259,7 @@ func (c *check) listen(ctx context.Context, channel string, sharded bool, f func
 		f(pubsub, err)
 		err = nil
 	}
-	_ = pubsub.Close() // not deferred: a panic while go-redis connects again may leave a mutex locked that Close needs; no connection is open then
+	_ = pubsub.Close() // not deferred: if go-redis panics while it reconnects, a mutex that Close needs may stay locked; no connection is open then
 	return err
 }
 

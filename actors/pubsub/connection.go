@@ -64,7 +64,7 @@ func (l *link) dial(try int) (*redis.PubSub, error) {
 	return pubsub, nil
 }
 
-// begin gives the link a new connection, or nil if there is none. The reply to the ping of dial has not arrived yet.
+// begin makes c the connection of the link; a nil c means that the link has none now. The reply to the ping that dial has sent is still to come.
 func (l *link) begin(c *connection) {
 	_ = l.change(func() error {
 		l.conn = c

@@ -7,5 +7,5 @@
 //	link_server.go    whether the connection is at the server that executes the scripts
 //	subscriptions.go  the channels that a connection should have, and those that the server has confirmed; pure
 //
-// The subscriber never loses a wake-up: whatever may have lost a message is followed by a ChannelReady.
+// The subscriber never loses a wake-up: whenever a message may have been lost, it sends a ChannelReady afterwards.
 package pubsub

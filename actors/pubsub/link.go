@@ -51,12 +51,12 @@ const (
 	pingAfter = 5 * time.Second  // after this much silence a ping is sent
 	deadAfter = 10 * time.Second // after this much silence the connection counts as broken
 
-	// After a connection that lasted for linkPeace, the next one is made after about 20 ms at most. After a shorter one that has worked, the pause
-	// is about 160 ms at most, and 80 ms on average.
+	// After a connection that lasted for linkPeace, the next one is made within about 20 ms. If the connection broke sooner, but the server had replied
+	// on it, the pause is about 160 ms at most, and 80 ms on average.
 	linkPeace = time.Second
-	brokenMax = 4 // the most failures that count for the pause after a connection that has worked
+	brokenMax = 4 // after a connection on which the server replied, at most this many failures count for the pause
 
-	textsMax = 10_000 // limit of demands that the actor has not read yet; the locks of this library never send so many
+	textsMax = 10_000 // limit on the number of demands that the actor has not read yet; the locks of this library never send so many
 )
 
 func openLink(config *Config, owner *actor.PID, node *redisnode.Node) *link {
@@ -80,7 +80,7 @@ func (l *link) close() {
 	l.group.Wait()
 }
 
-// want subscribes to a channel, in a command of its own if single. It drops an earlier update of the channel, which is out of date.
+// want subscribes to a channel, in a command of its own if single is true. It drops an earlier update of the channel, which is out of date.
 func (l *link) want(channel string, single bool) {
 	_ = l.change(func() error {
 		delete(l.told, channel)
@@ -100,7 +100,7 @@ func (l *link) drop(channel string) {
 	})
 }
 
-// change runs f under mu, then wakes the writer, and the actor if there are updates.
+// change runs f under mu. Then it wakes the writer and, if there are updates, the actor.
 func (l *link) change(f func() error) error {
 	l.mu.Lock()
 	err := f()
@@ -176,8 +176,8 @@ func (l *link) take(message any) error {
 	return nil
 }
 
-// takeMessage counts a message for the subscriber. If the subscriber is idle, Send runs it on this goroutine, and through it the actor of the
-// lock (package mailbox). So the mutex must not be held meanwhile.
+// takeMessage counts a message for the subscriber. If the subscriber is idle, Send runs the subscriber on this goroutine, and the subscriber may run
+// the actor of the lock there as well (package mailbox). So the mutex must not be held during Send.
 func (l *link) takeMessage(m *redis.Message) {
 	l.mu.Lock()
 	known := l.told[m.Channel]

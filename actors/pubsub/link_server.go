@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
-// A link checks its server every 5 s while the check succeeds. On a service that does not count receivers correctly, each check fails and costs a
-// connection, so the interval grows.
+// A link checks its server every 5 s while the check succeeds. If a Redis service does not count the receivers of a message correctly, each check
+// fails and costs a connection, so the interval grows.
 const (
 	serverEvery    = 5 * time.Second
 	serverEveryMax = 5 * time.Minute

@@ -87,8 +87,8 @@ func TestSubscriber_DemandBesideAConfirmation(t *testing.T) {
 	}
 }
 
-// A server that answers the handshake and the first ping, and nothing after that, keeps the link for deadAfter. Then the next connection is
-// made, whatever the client's timeouts are.
+// If a server answers the handshake and the first ping, and nothing after that, the link keeps the connection for deadAfter. Then it makes the next
+// one, whatever the client's timeouts are.
 func TestLink_SilentConnectionIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32

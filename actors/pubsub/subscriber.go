@@ -84,7 +84,8 @@ type (
 		Channel string
 		Who     lease.Actor
 	}
-	// FollowSlots subscribes to each channel at the master that has its slot now. The masters of a cluster have become known, or may have changed.
+	// FollowSlots subscribes to each channel at the master that has its slot now. It is sent when the masters of a cluster have become known, or may
+	// have changed.
 	FollowSlots struct{}
 	// linkUpdated says that something has happened to channels of a link.
 	linkUpdated struct{ link *link }
@@ -219,7 +220,8 @@ func (s *subscriber) leave(c actor.Context, state *channelState) {
 }
 
 // followSlots subscribes to the channels whose master was not known before, and moves the channels whose slots have another master now to the link of
-// that master. Their waiters are woken when the new master has confirmed the subscriptions. If of is not nil, only channels of that link are moved.
+// that master. Their waiters are woken when the new master has confirmed the subscriptions. If the parameter of is not nil, only channels of that
+// link are moved.
 func (s *subscriber) followSlots(c actor.Context, of *link) {
 	for channel, state := range s.channels {
 		if of != nil && state.link != of || state.retryAt > 0 {

@@ -23,8 +23,8 @@ type subscriptions struct {
 	changed map[string]struct{} // the channels that the function next looks at
 	asked   []ask               // the commands without a reply, the oldest first
 	alone   []string            // channels that wait for a command of their own
-	waits   map[string]struct{} // the channels in alone
-	singles int                 // how many commands of the list asked were sent with a single channel
+	waits   map[string]struct{} // the channels of the list alone, as a set
+	singles int                 // how many of the commands without a reply were sent with a single channel
 	ping    bool                // a ping is due
 }
 
@@ -45,7 +45,7 @@ const (
 
 const (
 	channelsMax = 1000 // channels in a command
-	singlesMax  = 100  // the most commands with a single channel in flight; further channels wait for a command of their own
+	singlesMax  = 100  // at most this many commands with a single channel are in flight; further channels wait for a command of their own
 )
 
 var errUnasked = errors.New("the server replied to nothing that it was asked")

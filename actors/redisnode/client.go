@@ -7,13 +7,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ReplyWait is the longest time limit for reading from, or writing to, a connection in one pipeline, whatever the client's options say.
+// ReplyWait is the longest time for which one pipeline may read from its connection, or write to it, even if the client's options allow more.
 const ReplyWait = 5 * time.Second
 
 // Silence is how long a server may take to reply before that counts as an outage.
 const Silence = 500 * time.Millisecond
 
-// hasty returns the client bounded by Silence, or nil if it is not a *redis.Client: no other kind can be bounded.
+// hasty returns a client like the given one, with timeouts of at most Silence. It returns nil if the client is not a *redis.Client: other types
+// cannot be bounded.
 func hasty(client redis.UniversalClient) redis.UniversalClient {
 	if _, single := client.(*redis.Client); !single {
 		return nil

@@ -17,8 +17,8 @@ type Clock struct {
 	received time.Duration
 }
 
-// sampleFor is the age at which a new sample is due. The old one is used until the new one has arrived. Clocks drift apart slowly, and a server
-// whose clock was stepped reports that with LATE.
+// sampleFor is the age at which a new sample is due. The old one is used until the new one has arrived. A sample may be that old, because
+// clocks drift apart slowly, and a server whose clock was stepped reports that with LATE.
 const sampleFor = 10 * time.Second
 
 // Known reports whether there is a sample.

@@ -17,7 +17,7 @@ import (
 // DiscoverWait is the time that Discover may take.
 const DiscoverWait = 2 * time.Second
 
-// ErrNoMaster is the error for a key without a node, although the nodes are known.
+// ErrNoMaster is the error for a key that no node serves, although the nodes are known.
 var ErrNoMaster = errors.New("none is said to serve a key")
 
 // Cluster has the masters of a Redis Cluster as go-redis knows them. go-redis discovers the masters again when it needs its list of them and the
@@ -42,7 +42,7 @@ type Cluster struct {
 	ended  bool
 }
 
-// NewCluster makes a Cluster without I/O. Discover later decides how releases are published (tells).
+// NewCluster makes a Cluster without I/O. The parameter tells says how releases are published; Discover decides that later.
 func NewCluster(client *redis.ClusterClient, tells *PublishMode, replyWait time.Duration) *Cluster {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Cluster{
@@ -191,10 +191,10 @@ func (c *Cluster) Close() {
 	}
 }
 
-// PublishCommand returns an argument that go-redis writes as PUBLISH or SPUBLISH, by the mode at the time of writing.
+// PublishCommand returns an argument that go-redis writes as PUBLISH or SPUBLISH. The mode at the time of writing decides between them.
 func (c *Cluster) PublishCommand() any { return c.tells }
 
-// Part returns the slot.
+// Part returns the slot of the keys of a name.
 func (c *Cluster) Part(raw string) uint16 { return scripts.Slot(raw) }
 
 // Suspect discovers the masters again, in the background. Unlike ReloadState of go-redis, it asks further nodes if one has not answered within

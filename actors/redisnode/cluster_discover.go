@@ -51,7 +51,7 @@ func (c *Cluster) list(ctx context.Context, start func(func())) ([]*redis.Client
 				masters, err := c.askWho(ctx)
 				answers <- answer{masters, err}
 			})
-		default: // asksHanging questions hang
+		default: // asksHanging questions are in flight: ask no more now
 		}
 		select {
 		case a := <-answers:

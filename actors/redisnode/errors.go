@@ -25,7 +25,7 @@ type Errors struct {
 	cluster bool   // redirections are normal
 	closes  string // why a server closes a connection
 	secrets secrets
-	last    atomic.Pointer[error] // the error of the latest batch, or nil if it has reached Redis
+	last    atomic.Pointer[error] // the error of the latest batch, or nil if that batch has reached Redis
 }
 
 // ErrorsOf returns the Errors of a client.
@@ -84,7 +84,7 @@ func (c *Errors) Explain(err error) error {
 	return err
 }
 
-// scriptPlace is the place in a script at which the server stopped. It helps only the authors of scripts.
+// scriptPlace matches the end of an error that says where in a script the server stopped. That helps only the authors of scripts, so it is removed.
 var scriptPlace = regexp.MustCompile(`\s+script: [0-9a-f]{40}, on @user_script:\d+\.?$`)
 
 // abridged is an error with a shorter text.
@@ -163,8 +163,8 @@ func closedByPeer(err error) bool {
 	return false
 }
 
-// Remember keeps the error of a batch that did not reach Redis, until a batch has reached Redis. It reports whether the batch with
-// this error has reached Redis; if err is nil, it has.
+// Remember gets the error of a batch, or nil, and reports whether the batch has reached Redis. If it has not, Remember keeps the error
+// until another batch has reached Redis.
 func (c *Errors) Remember(err error) (reached bool) {
 	switch {
 	case err == nil, scripts.Reached(err):

@@ -87,7 +87,7 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// IsNoScript may be called without an error: a check calls it after each call.
+// IsNoScript may be called with a nil error: Runtime.Check calls it after each call, failed or not.
 func TestIsNoScript_NoError(t *testing.T) {
 	t.Parallel()
 	assert.False(t, IsNoScript(nil))

@@ -75,7 +75,8 @@ var Connected = func() context.Context {
 
 type connectedKey struct{}
 
-// handBack is the last hook of a client. It also keeps go-redis from connecting under Connected.
+// handBack is the last hook of a client. It hands the commands of a detour back to the new client. It also keeps go-redis from connecting under
+// Connected.
 type handBack struct{ of weak.Pointer[redis.Client] }
 
 // due returns the detour that begins with this command, or the zero value if there is none. It returns no pointer, because the user's own commands

@@ -23,7 +23,7 @@ type Node struct {
 // NewNode makes a node for a client. The node waits at most replyWait for a reply.
 func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
 	if single, ok := client.(*redis.Client); ok {
-		handBackOnce(single) // needed for Connected, even if its timeouts are short enough
+		handBackOnce(single) // Connected needs this hook, even if the timeouts of the client are short enough
 	}
 	return &Node{Client: bounded(client, replyWait), Hasty: hasty(client), Errors: ErrorsOf(client)}
 }
@@ -37,8 +37,8 @@ type Nodes interface {
 	// Any returns one of the nodes, for messages that every node delivers. After a failure, call Any with the next number. If Any returns nil,
 	// call Discover first.
 	Any(try int) *Node
-	// Keep retains a node returned by ForKey until Forget. Another node for the same server is replaced by the retained one, which is
-	// returned.
+	// Keep retains a node returned by ForKey until Forget is called. It returns the retained node. If another node for the same server is
+	// known already, that is the retained node.
 	Keep(n *Node) *Node
 	Forget(n *Node)
 	// Drop forgets a node whose client is closed, so that AtAddr returns another node for the same server.

@@ -83,11 +83,11 @@ func waysToWrite(password string) []string {
 }
 
 const (
-	shortest = 4  // a string shorter than this occurs in any text
-	longest  = 16 // no ordinary word or number in an error has this length
+	shortest = 4  // shorter strings occur in any text
+	longest  = 16 // ordinary words and numbers in errors are shorter
 )
 
-// isOrdinary reports whether a password might be a word or a number of an unrelated text.
+// isOrdinary reports whether a password might occur as a word or a number in an unrelated text.
 func isOrdinary(s string) bool {
 	if n := utf8.RuneCountInString(s); n < shortest || n >= longest {
 		return n < shortest

@@ -17,7 +17,7 @@ type Call struct {
 	Tag   any    // anything by which the sender recognizes the call
 	Locks int    // number of names that the call is about; 0 stands for one
 
-	Acquires bool // the call is an attempt to acquire a lock, whose grant replicas may have to acknowledge
+	Acquires bool // the call tries to acquire a lock; replicas may have to acknowledge the grant
 
 	claimed atomic.Bool // set by the gateway when it takes the call out of its line, or by the sender when it withdraws the call
 
@@ -36,7 +36,7 @@ type Caller interface{ Send(message any) }
 type Result struct {
 	Call  *Call // nil until the call is answered
 	Class scripts.Class
-	Last  bool // only the receiver of this result refers to the call now, so the call may be reused
+	Last  bool // nobody but the receiver of this result refers to the call any more, so the receiver may reuse it
 	Reply any
 	Err   error
 	Sent  time.Duration // the instant before the call was sent, or 0 if it was not executed or got no answer by its deadline
@@ -121,7 +121,7 @@ var offered = new(Call)
 // Make begins the offer. The goroutine must call Collect after it has sent the request, and before it waits.
 func (o *Offer) Make() { o.call.Store(offered) }
 
-// Leave leaves a call. It fails if nothing is offered, or if a call was left before.
+// Leave leaves a call to the goroutine that made the offer. It fails if nothing is offered, or if a call was left before.
 func (o *Offer) Leave(c *Call) bool { return o.call.CompareAndSwap(offered, c) }
 
 // Collect ends the offer, and returns the call that was left, or nil if there is none.

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Recorder counts for Stats, and calls the user's Trace.
+// Recorder keeps the counters for Stats, and calls the functions of the user's Trace.
 type Recorder struct {
 	clock clock.Clock
 	trace Trace // the user's functions; those that are nil are not called
@@ -38,7 +38,8 @@ type Span struct {
 	began time.Duration
 }
 
-// Asked notes an acquire before it is sent. Outcome is called once for each such acquire. The span is nil if Trace follows no acquires.
+// Asked notes an acquire before it is sent. For each such acquire, the caller must later call Outcome once. The span is nil if Trace
+// follows no acquires.
 func (t *Recorder) Asked(ctx context.Context, a Acquiring) *Span {
 	t.asked.Add(1)
 	if t.trace.Acquiring == nil && t.trace.Waiting == nil {
@@ -78,7 +79,7 @@ func (t *Recorder) Waiting(s *Span, w protocol.Waiting) {
 	}
 }
 
-// Released notes that the holder of a hold has ended it.
+// Released notes that a holder has ended its hold.
 func (t *Recorder) Released(h *lease.Hold, err error) {
 	t.released.Add(1)
 	if f := t.trace.Released; f != nil {
@@ -89,7 +90,7 @@ func (t *Recorder) Released(h *lease.Hold, err error) {
 	}
 }
 
-// Lost notes that a hold has ended without its holder's release.
+// Lost notes that a hold has ended, but not by its holder's release.
 func (t *Recorder) Lost(h *lease.Hold) {
 	t.lost.Add(1)
 	f := t.trace.Lost

@@ -12,9 +12,9 @@ import (
 
 // Trace has functions that are called when something happens in a runtime. A function that is nil costs only a comparison.
 //
-// The functions run inside the runtime, mostly on the goroutines of its actors and pipelines. They must be fast: while one runs, its lock
-// waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked
-// event. Fields may be added.
+// The functions run inside the runtime, mostly on the goroutines of its actors and pipelines. They must be fast: while one runs, the lock
+// that it is about waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a
+// CallbackPanicked event. Fields may be added.
 type Trace struct {
 	// Acquiring is called before an acquire begins, on the caller's goroutine and with the caller's context. For an acquire by message it is
 	// called on the goroutine of an actor of the runtime, with an empty context. If it returns a function, that function is called once with the
@@ -23,11 +23,11 @@ type Trace struct {
 	// Each member of a multi lock is an acquire of its own. Acquires of permits of a Semaphore are also reported. An acquire with an invalid name
 	// or options is not reported, because it never begins.
 	Acquiring func(ctx context.Context, a Acquiring) func(Acquired)
-	// Waiting is called once for an acquire that has waited longer than Options.SlowWait, with the context of its Acquiring.
+	// Waiting is called once for an acquire that has waited longer than Options.SlowWait, with the context that Acquiring got.
 	Waiting func(ctx context.Context, w protocol.Waiting)
-	// Released is called when a holder has released its lease, with the error that Release returns. It is also called when a lease is released
-	// because the actor that holds it has ended, or because the program has dropped the lease and it is not fixed. When a lock is handed on in the
-	// process, the next holder's Acquired may come first.
+	// Released is called when a holder has released its lease, with the error that Release returns. It is also called when the runtime releases a
+	// lease: because the actor that holds it has ended, or because the program has dropped the lease (unless it is a fixed one). When a lock is
+	// handed on in the process, the next holder's Acquired may come first.
 	Released func(r Released)
 	// Lost is called when a lease has ended without its holder's release. For each lease either Released or Lost is called, once.
 	Lost func(l Lost)
@@ -36,7 +36,7 @@ type Trace struct {
 	Renewed func(r Renewed)
 	// Exchanged is called after each pipeline of scripts.
 	Exchanged func(x Exchanged)
-	// Leader is called when this process begins to lead an election, and when it no longer leads, on the election's goroutines.
+	// Leader is called when this process begins to lead an election, and when it no longer leads. It runs on the election's goroutines.
 	Leader func(c LeaderChange)
 }
 
@@ -53,7 +53,7 @@ type Acquired struct {
 	Name, ID string        // ID is that of the lease, or "" if there is none
 	Waited   time.Duration // time from the call to the outcome
 	Local    bool          // granted without a call to Redis: handed on inside the process, or re-entered
-	Attempts int           // calls to Redis for it
+	Attempts int           // number of calls to Redis for this acquire
 	Token    int64
 	Err      error // nil if the lock was acquired
 }
@@ -81,15 +81,15 @@ type Renewed struct {
 	Gone   int           // leases among them that Redis does not have any more
 	Margin time.Duration // the shortest time that one of them had left when the answer came; negative if it had expired
 	Took   time.Duration
-	Err    error // why none was renewed; the renewal is repeated
+	Err    error // why no lease was renewed, or nil; the runtime repeats a failed renewal
 }
 
 // Exchanged is one pipeline of scripts.
 type Exchanged struct {
 	Scripts int // scripts in it
-	Locks   int // names that the scripts are about: a renewal is about many
+	Locks   int // number of names that the scripts are about; one renewal script is about many
 	Took    time.Duration
-	Err     error // the connection broke; otherwise each script has its own reply
+	Err     error // set if the connection broke; otherwise each script has its own reply
 }
 
 // LeaderChange is the beginning or the end of a term of this process as leader.
@@ -104,10 +104,10 @@ type Stats struct {
 	Held      int // leases
 	Waiting   int // acquires without an outcome
 	Lingering int // leases that are kept for the next local acquire: Options.Linger
-	Actors    int // actors of names
+	Actors    int // actors, one for each name in use
 
 	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore
-	HandedOn      uint64 // acquires among these without a call to Redis: handed on inside the process, or re-entered
+	HandedOn      uint64 // those of Acquired that needed no call to Redis: handed on inside the process, or re-entered
 	Refused       uint64 // acquires that ended with an error, except ErrInvalid for the name or an option: such an acquire never begins
 	Released      uint64 // leases that their holders ended, whatever the outcome
 	Lost          uint64 // leases that ended without their holder's release

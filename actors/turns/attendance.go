@@ -27,8 +27,8 @@ type attendance struct {
 	turns  int        // number of rounds that were counted; 0 again after a release that notified nobody
 }
 
-// outliers is the number of the smallest counts that the function usual ignores, because they may be wrong. If several processes compete, it ignores
-// up to outliersMore further ones (see doubt).
+// outliers is how many of the smallest counts the function usual ignores, because they may be wrong. If several processes compete, it ignores up
+// to outliersMore further ones (see doubt).
 const outliers, outliersMore = 2, 3
 
 // released begins a round after a release by this process.

@@ -85,7 +85,7 @@ func TestAttendance_Refused(t *testing.T) {
 	}
 }
 
-// Each grant with a process ahead makes slots longer; goodMax grants with none ahead make them shorter.
+// Each grant that this process gets although another is ahead makes slots longer; goodMax grants with none ahead make them shorter.
 func TestYield_Slots(t *testing.T) {
 	y := Turns{until: 1, fresh: time.Hour}
 	p := Policy{ServerTime: func(now time.Duration) time.Duration { return now }}.WithTimes()

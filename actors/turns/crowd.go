@@ -20,7 +20,7 @@ const (
 	crowdLeast = 64              // with this many subscribers to releases there may be a crowd; also in scripts/lib/crowd.lua
 	rowSize    = 16              // number of tickets in a row, and of processes ahead of a row when it is called; also in scripts/lib/crowd.lua
 	callMin    = time.Second     // the shortest wait for the call of a row, without jitter, before the process tries again
-	callMax    = 5 * time.Second // the longest such wait; a longer one would be wasted if the calls have stopped
+	callMax    = 5 * time.Second // the longest such wait: if nobody is left to make the calls, a longer wait would only be lost time
 )
 
 // Row returns the row whose call this process waits for, or 0 if it waits for releases. The first ticket is 32, so no row is 0.
@@ -44,8 +44,8 @@ func (y *Turns) Called(now, longest time.Duration) {
 	y.gaps.last = 0 // this process has not received the messages of earlier releases
 }
 
-// FirstTry returns the instant at which this process, which has just subscribed to releases, tries if no release comes first. It is 0 if nothing
-// was decided, because the process is not in a crowd or does not know its place.
+// FirstTry is called when this process has just subscribed to releases. It returns the instant at which the process tries if no release comes
+// first, or 0 if nothing was decided, because the process is not in a crowd or does not know its place.
 func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	if !y.crowd.in || !y.placed {
 		return 0
@@ -54,8 +54,8 @@ func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	return y.until
 }
 
-// Left notes that no local caller waits any more. The ticket stays in Redis, for the next waiter of this process. That waiter does not wait for a
-// call: by then the crowd may be gone.
+// Left notes that no local caller waits any more. The ticket stays in Redis, for the next waiter of this process. That waiter does not wait for
+// the call of a row: by then the crowd may be gone.
 func (y *Turns) Left() {
 	if y.crowd.ticket > 0 {
 		y.crowd.ticket, y.until = 0, 0

@@ -8,8 +8,8 @@ import "time"
 //
 // Each attempt in vain therefore doubles the slots. The first few do not count, because each of the other processes may have the lock once before
 // this process gets it. An early attempt is one that is made although processes are ahead. If it finds the lock free, slots become short again: a
-// process ahead has stopped waiting, and the lock was free during its slot. If only mere listeners are ahead, each process finds the lock free before
-// its slots double, so slots stay short.
+// process ahead has stopped waiting, and the lock was free during its slot. If only mere listeners (subscribers that never try) are ahead, each
+// process finds the lock free before its slots double, so slots stay short.
 //
 // Slots of a wrong length do harm. If they are too long, the lock stays free. If they are too short, turns are out of order, which spoils the
 // estimate of attendance.

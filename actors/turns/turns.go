@@ -41,7 +41,7 @@ type Turns struct {
 	echoes int           // messages of this process's own releases that have not arrived yet
 	echoTo time.Duration // the instant after which those messages are not expected any more
 
-	placed bool // ahead was counted since this process has subscribed
+	placed bool // ahead was counted after this process had subscribed
 
 	OthersListen bool // another contender of this process is subscribed; set by the group of contenders
 
@@ -54,7 +54,7 @@ type Turns struct {
 const (
 	yieldMax = 50 * time.Millisecond  // the longest that the slots of all processes ahead last together, unless patience or slotMin makes them longer
 	slotMin  = 500 * time.Microsecond // slots are shortened if many processes are ahead, but not below this
-	slotMax  = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; it is wasted on a mere listener
+	slotMax  = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; mere listeners waste it
 	farMax   = 900 * time.Millisecond // longest wait of a process far behind, after yieldMax: all processes ahead may have stopped waiting
 	winsMax  = 10
 	goodMax  = 8 // after this many turns in which every process used its slot, slots become shorter again
@@ -134,7 +134,7 @@ type Refusal struct {
 
 // Refused notes a refusal, which gives a newcomer its place among the subscribers.
 func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
-	if r.Subscribers > 0 || y.crowd.in { // subscribers to releases are counted: there may be none while this process waits for a call
+	if r.Subscribers > 0 || y.crowd.in { // Subscribers counts those to releases, so it may be 0 while this process waits for the call of its row
 		y.findPlace(p, now, r)
 	}
 	y.patience.refused(r.Holder)
@@ -202,7 +202,8 @@ func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 // Waits reports whether other processes have their turns now.
 func (y *Turns) Waits(now time.Duration) bool { return now < y.until && y.attendance.notified > 0 }
 
-// absent returns how many of those ahead are believed not to want the lock. The places of a crowd do not count mere listeners.
+// absent returns how many of those ahead are believed not to want the lock. In a crowd the result is 0, because only processes that
+// want the lock have places.
 func (y *Turns) absent() int {
 	if y.crowd.in {
 		return 0

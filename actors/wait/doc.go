@@ -1,7 +1,7 @@
-// Package wait has the parts that the machines of locks and of counters share: requests that wait, when they are tried again, and what goes in
-// and comes out of a step. It is pure.
+// Package wait has the parts that the state machines of locks and of counters share: the requests that wait, the times at which they are tried
+// again, the messages that a machine receives and the effects that it returns. The package is pure: it has no I/O, clock and goroutines.
 //
-// The engine makes requests and carries out the effects of a step; the machines (packages lock and counter) decide. pubsub sends the
+// The engine makes requests and carries out the effects; the machines (packages lock and counter) decide. Package pubsub sends the
 // messages about channels.
 //
 //	spec.go      what an acquire asks for

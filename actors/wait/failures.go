@@ -41,8 +41,9 @@ func (f *Failures) Outlast(now time.Duration, r *Request, patience time.Duration
 	return f.Count > 0 && now-max(f.first, r.Came) >= patience
 }
 
-// Patient returns the timing of the next call. The call may wait in line until its callers' patience is over. If the callers have been answered
-// already, it may wait for the full patience. A repeat goes before other calls, because its first copy may have taken something that nobody uses.
+// Patient returns the timing of the next call. The call may wait in line for the rest of the patience: patience minus silent, the time without an
+// answer. If there is no rest, the callers have been answered already, and the call may wait for the full patience. A repeat goes before other calls,
+// because its first copy may have taken something that nobody uses.
 func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timing {
 	if rest := patience - silent; rest > 0 {
 		patience = rest
@@ -64,5 +65,5 @@ func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) 
 	return f.Patient(now, window, p.Patience, silent)
 }
 
-// LateMax is the number of times in a row that an attempt is repeated at once because it reached the server too late.
+// LateMax limits how many times in a row an attempt that reached the server too late is repeated at once.
 const LateMax = 3

@@ -42,13 +42,13 @@ type (
 		Grants []string
 		Reason protocol.LossReason
 	}
-	// Demanded says that another process, or another kind of lock in this one, was refused a lock because of this grant. If Freed is set, it says
-	// instead that the grant was released by force.
+	// Demanded says that another process, or another kind of lock in this process, was refused the lock because of this grant. If Freed is set, the
+	// message says instead that the grant was released by force.
 	Demanded struct {
 		Grant string
 		Freed bool
 	}
-	// DemandsMissed says that a Demanded may have been lost, because demands were not subscribed to for a while.
+	// DemandsMissed says that a Demanded may have been lost, because the runtime was not subscribed to demands for a while.
 	DemandsMissed struct{}
 	// Close tells a machine which stage the end of the runtime has reached.
 	Close struct{ Stage Stage }
@@ -116,7 +116,7 @@ const (
 	DoUnguard                    // stop watching Actor
 	DoEmit                       // report Event
 	DoReport                     // report that Request has waited long; Waiting has the details
-	DoRequeue                    // for a group: Request needs another member
+	DoRequeue                    // of a member of a group (lock.Group): another member must serve Request
 )
 
 // Call is a script call that a machine asks for.

@@ -28,7 +28,7 @@ type Policy struct {
 
 	NewID  func() string          // makes the id of a grant, or of a counter's request; never the same twice
 	Serial func() uint64          // makes the serial number of a lease; never the same twice
-	Why    func(raw string) error // the error if no server has answered about a name yet
+	Why    func(raw string) error // makes the error for a name about which no server has answered yet
 }
 
 const (
@@ -45,8 +45,8 @@ func (p Policy) WithTimes() Policy {
 	return p
 }
 
-// Backoff returns the pause after the given number of failures in a row. It doubles from 10 ms to 1 s, with full jitter (M. Brooker, "Exponential
-// Backoff And Jitter", 2015), so that an outage does not end in a storm.
+// Backoff returns the pause after the given number of failures in a row. The pause is a random part of a bound (full jitter: M. Brooker, "Exponential
+// Backoff And Jitter", 2015), so that an outage does not end in a storm. The bound doubles from 10 ms to 1 s.
 func (p *Policy) Backoff(failures int) time.Duration {
 	step := min(10*time.Millisecond<<min(failures, 7), time.Second)
 	return time.Millisecond + p.Jitter(step)
@@ -61,9 +61,9 @@ func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, PollCap/2) + 1)
 }
 
-// OrphanPause returns the pause before an orphan is released again. releases is the number of its releases so far that Redis has executed while a
-// copy of its acquire could still arrive. The pause doubles, so that few releases are in vain. If a late copy takes the lock all the same, the lock
-// stays taken for about as long as the copy was late.
+// OrphanPause returns the pause before an orphan is released again. The parameter releases counts the orphan's releases that Redis has executed so
+// far while a copy of the orphan's acquire could still arrive. The pause doubles, so that few releases are in vain. If a late copy takes the
+// lock all the same, the lock stays taken for about as long as the copy was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

@@ -14,7 +14,7 @@ type Queue struct {
 	reported   int      // number of requests before fresh
 	Len        int
 	Owners     map[protocol.Owner]int // number of waiting requests of each explicit owner
-	Total      *int                   // number of requests in all queues that share this counter, or nil if this queue shares it with no other
+	Total      *int                   // number of requests in all queues that share this counter, or nil if this queue shares no counter
 }
 
 // Front returns the request that has waited longest, or nil if the queue is empty.

@@ -109,7 +109,7 @@ func (r *Request) StopTimer() {
 // ErrPanicked is the cause of the error of a request that a panic has interrupted.
 var ErrPanicked = errors.New("the actor panicked")
 
-// TooMany is the error of a request that would have to wait when Options.MaxWaiters requests are waiting.
+// TooMany is the error of a request that would have to wait although Options.MaxWaiters requests are waiting already.
 func TooMany(waiting int) error {
 	return fmt.Errorf("%w: %d wait already, Options.MaxWaiters allows no more", protocol.ErrTooManyWaiters, waiting)
 }

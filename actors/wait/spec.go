@@ -30,7 +30,7 @@ func (t Terms) First(usual time.Duration) time.Duration {
 	return t.Length(usual)
 }
 
-// Own reports whether the grant must not be handed on, nor shared.
+// Own reports whether the acquire needs a grant of its own, which is neither handed on nor shared.
 func (t Terms) Own() bool { return t != Terms{} }
 
 // AcquireSpec is what an acquire asks for.

@@ -46,8 +46,8 @@ type Watchdog struct {
 	Self  *actor.PID // the watchdog's own; set before the first Keep
 	wheel *timerwheel.Wheel[*lease.Grant]
 
-	// Leases of WithRenewedLease may be too short for the slots of the field wheel. Such leases are in the wheel of the field fine, which is made
-	// for the first of them.
+	// Leases of WithRenewedLease may be too short for the slots of the field wheel. Such leases are in a second wheel, the field fine, which is made
+	// when the first of them is kept.
 	fine     atomic.Pointer[timerwheel.Wheel[*lease.Grant]]
 	makeFine sync.Once
 
@@ -78,7 +78,7 @@ type (
 		lease      time.Duration // the TTL that it sets
 		usual      time.Duration // the length of the grants' leases
 		bound      time.Duration // the earliest deadline of the grants
-		recoveries int           // the watchdog's recoveries when this renewal was sent
+		recoveries int           // value of Watchdog.recoveries when this renewal was sent
 		asked      time.Duration // when it was submitted
 	}
 	// renewalKey has the properties that all grants of one renewal share. One of them is the part of the cluster, because one script cannot reach
@@ -91,12 +91,12 @@ type (
 	}
 )
 
-// slotsPerLease makes slots of lease/66. Exactly 22 of them are one renewal interval, so that grants of one slot stay together. A slot is narrower
-// than lease/64, the most by which the watchdog is early in the random tests of package lock.
+// slotsPerLease makes slots of lease/66. Exactly 22 of them are one renewal interval, so that grants of one slot stay together. In the random tests
+// of package lock, the watchdog renews at most lease/64 early; a slot is narrower than that.
 const slotsPerLease = 66
 
-// coarsest decides which wheel a lease is in: the field wheel, or the field fine if the lease is shorter than Options.Lease/coarsest. At the
-// limit, renewals come up to a fifth of their interval early.
+// coarsest decides which wheel a lease is in: the field wheel, or the field fine if the lease is shorter than Options.Lease/coarsest. A
+// lease of just this length is renewed up to a fifth of its renewal interval early.
 const coarsest = 4
 
 // nudgeEvery is the interval of nudges. If the machine is suspended, and a grant in the field wheel is lost meanwhile, the grant's holder learns that
@@ -180,8 +180,8 @@ func (w *Watchdog) nudgeLater() {
 	}
 }
 
-// onNudge sets the nudger again while a wheel holds a grant. It clears nudging before it looks at the wheels. So if Keep runs at the same time,
-// either Keep finds nudging cleared and sets the nudger, or onNudge finds Keep's grant.
+// onNudge sets the nudger again while a wheel holds a grant. It clears the field nudging before it looks at the wheels. So if Keep runs at
+// the same time, either Keep finds nudging cleared and sets the nudger, or onNudge finds Keep's grant.
 func (w *Watchdog) onNudge() {
 	maps.DeleteFunc(w.failed, func(t *timerwheel.Timer[*lease.Grant], _ struct{}) bool { return !t.Value.Kept.Load() })
 	w.Nudged()
@@ -245,8 +245,8 @@ func (w *Watchdog) onAnswered() {
 	w.resumeLater = nil
 }
 
-// renewAll renews those grants of a slot that have a watched lease, at most limit in one script. A grant that is at its deadline is left
-// to its lock's actor, which has an exact timer.
+// renewAll renews those grants of a slot that have a watched lease. One script renews at most limit grants. A grant that has reached its
+// deadline is left to its lock's actor, which has an exact timer.
 func (w *Watchdog) renewAll(timers []*timerwheel.Timer[*lease.Grant], limit int) {
 	now := w.Clock.Now()
 	batches := map[renewalKey]*renewal{}
@@ -316,7 +316,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 		gone, err = scripts.ReadRenewed(m.Reply, r.grants)
 	}
 	switch {
-	case scripts.Scattered(err) && len(r.timers) > 1: // the keys' slot is being moved, which may take longer than a lease: one script for each grant
+	case scripts.Scattered(err) && len(r.timers) > 1: // the keys' slot is being moved, perhaps for longer than a lease: send a script for each grant
 		w.renewAll(r.timers, 1)
 		return
 	case err != nil:
@@ -385,7 +385,7 @@ func (w *Watchdog) onFailed(r *renewal, err error) {
 	w.arm(kept, now+pause/2+w.Jitter(pause))
 }
 
-// arm puts grants with leases of one length back into their wheel. A Drop may have run just before that and found no timer to cancel, so arm
+// arm puts grants whose leases have the same length back into their wheel. A Drop may have run just before that and found no timer to cancel, so arm
 // looks at Kept afterwards.
 func (w *Watchdog) arm(timers []*timerwheel.Timer[*lease.Grant], at time.Duration) {
 	if len(timers) == 0 {

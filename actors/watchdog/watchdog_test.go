@@ -162,7 +162,7 @@ func TestWatchdog_RenewsManyByOneScript(t *testing.T) {
 	assert.Len(t, seen, grants)
 }
 
-// The nudge calls Nudged, which looks for leaked leases. It is repeated only while a grant is kept.
+// The nudge calls Nudged, which looks for leaked leases. The nudge is repeated only while a grant is kept.
 func TestWatchdog_NudgesWhileItKeepsGrants(t *testing.T) {
 	t.Parallel()
 	w, s := newWatchdog(t)

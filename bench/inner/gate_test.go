@@ -106,7 +106,8 @@ func (w workload) gate(t *testing.T) {
 	t.Logf("\n%s", w.table(samples))
 }
 
-// table returns medians over the rounds, and in brackets the lowest and the highest round. The last four columns are per pair.
+// table returns medians over the rounds, and in brackets the values of the lowest and the highest round. The figures in the last four columns are for
+// one acquire with its release.
 func (w workload) table(samples [][]*sample) string {
 	var text strings.Builder
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

@@ -44,8 +44,8 @@ func openBlocking(tb testing.TB, client *redis.Client) caller {
 	}, func() {}}
 }
 
-// openAsync uses AutoPipeline's asynchronous interface. Its stream is ordered, so a single goroutine can wait for one answer after the
-// other. AutoPipeline offers nothing better, because it has no callback. So an answer that hangs delays those behind it.
+// openAsync uses AutoPipeline's asynchronous interface. The answers come in the order of the calls, so a single goroutine can wait
+// for one after the other. There is no better way, because AutoPipeline has no callback. So an answer that hangs delays those behind it.
 func openAsync(options *redis.AutoPipelineOptions) func(tb testing.TB, client *redis.Client) caller {
 	return func(tb testing.TB, client *redis.Client) caller {
 		pipeline, err := client.AsyncAutoPipelineWithOptions(options)

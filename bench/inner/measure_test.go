@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// waits is a histogram of durations, exact to 1/32 of a value. Recording allocates nothing.
+// waits is a histogram of durations. It is wrong about each by at most 1/32 of its value. Recording allocates nothing.
 type waits struct {
 	counts [64 << subBits]uint64
 	n      uint64

@@ -238,7 +238,8 @@ func (s *stretch) pair(client peer.Client, worker int, kind peer.Kind, name stri
 	return true
 }
 
-// idle ends a time in which nobody held the lock, and records its length if it is the longest so far. After the window it records nothing.
+// idle is called at the end of a time in which nobody held the lock. It records the length of that time if it is the longest so far. After the
+// window it records nothing.
 func (s *stretch) idle() {
 	gap := time.Now().UnixNano() - s.idleSince.Load()
 	for longest := s.longestIdle.Load(); gap > longest && !s.stopped.Load(); longest = s.longestIdle.Load() {

@@ -1,6 +1,6 @@
-// Package load is the program of a measured process: it opens clients of one contender and drives them as the workload says. The harness
-// and the process exchange lines of JSON: Orders on standard input, Reports on standard output. The JVM that runs Redisson uses the same
-// protocol.
+// Package load is the program of a measured process: it opens clients of one contender, that is, of one of the compared
+// libraries, and drives them as the workload says. The harness and the process exchange lines of JSON: Orders on standard input, Reports on
+// standard output. The JVM that runs Redisson uses the same protocol.
 package load
 
 import (

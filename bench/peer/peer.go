@@ -1,5 +1,5 @@
-// Package peer has the contenders, each with the best settings that its documentation recommends. table.go lists them. Those in Go
-// implement Client or Batches.
+// Package peer has the contenders of the benchmarks, each with the best settings that its documentation recommends. table.go lists them. The
+// contenders that are written in Go implement Client or Batches.
 package peer
 
 import (
@@ -59,10 +59,10 @@ type Peer struct {
 	Source  string // the source that recommends the settings
 	Role    Role
 	Kinds   []Kind
-	NoLock  bool     // excludes nobody: a floor for the hand-overs
+	NoLock  bool     // excludes nobody; only shows how fast a hand-over can be
 	Renews  bool     // leases are renewed until they are released
 	Needs   string   // the program that it needs besides Redis, or "" if there is none
-	Modules []string // modules whose versions the results list
+	Modules []string // modules whose versions are listed with the results
 
 	// Keys returns the keys that exist in Redis while a lock is held. It is nil for a contender that does not use Redis.
 	Keys func(name string) []string

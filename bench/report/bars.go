@@ -52,7 +52,8 @@ func (p *page) bars(w *Workload) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // all text in it is escaped
 }
 
-// scale returns the value that the full width represents. Ceilings do not count: beside a very high one, the other bars could not be seen.
+// scale returns the value that the full width represents. Ceilings (locks that need no server) do not count: beside a very long bar, the
+// others could not be seen.
 func (p *page) scale(w *Workload) (most float64) {
 	for _, o := range w.Outcomes {
 		if !p.isCeiling(o.Peer) {

@@ -5,7 +5,7 @@ type colour struct {
 	Peer, Class, Light, Dark string
 }
 
-// The first contender has the strongest colour; floors and ceilings are grey.
+// The first contender has the strongest colour; floors (no lock library) and ceilings (no server) are grey.
 var (
 	libraryColours = [][2]string{
 		{"#c2410c", "#fb923c"}, {"#1d4ed8", "#7aa2ff"}, {"#0e7490", "#3fc3dd"}, {"#15803d", "#4cc97a"}, {"#7e22ce", "#c48bff"},

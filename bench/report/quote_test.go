@@ -64,7 +64,7 @@ func TestFlaws_NameWhatForbidsToQuote(t *testing.T) {
 	}
 }
 
-// git runs git in a folder, without the developer's own settings.
+// git runs the command git in a folder, without the developer's own settings.
 func git(t *testing.T, folder string, args ...string) string {
 	t.Helper()
 	command := exec.Command("git", args...)

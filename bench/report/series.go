@@ -23,7 +23,7 @@ var seriesTitles = map[string]string{
 	"held":              "Held leases",
 }
 
-// allSeries returns the charts of the figures that seriesFigures chooses for each series.
+// allSeries returns a chart for each series and each of the figures that seriesFigures lists for it.
 func (p *page) allSeries() (all []series) {
 	var names []string
 	members := map[string][]*Workload{}

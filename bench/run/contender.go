@@ -86,7 +86,7 @@ func (c *contender) close() (left int) {
 	return c.run.redis.clean(c.prefix)
 }
 
-// seat returns the process, and the client in it, that act as client n.
+// seat returns the process that runs client n, and the number of the client within that process.
 func (c *contender) seat(n int) (*process, int) {
 	if len(c.processes) == 1 {
 		return c.processes[0], n

@@ -52,8 +52,8 @@ func (s *redisServer) read() (counters, int, error) {
 // infoRequest is the length in bytes of the harness's own request.
 const infoRequest = len("*2\r\n$4\r\ninfo\r\n$3\r\nall\r\n")
 
-// since returns what happened between two readings, except for the first reading itself. own is the length of the first reading's answer in
-// bytes.
+// since returns what happened between two readings, without what the first reading itself has caused. own is the length of the first reading's answer
+// in bytes.
 func (c counters) since(before counters, own int) counters {
 	return counters{
 		took:     c.at.Sub(before.at),

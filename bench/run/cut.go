@@ -41,7 +41,7 @@ func (s *redisServer) exists(keys []string) bool {
 }
 
 // free polls until ctx ends. It returns the longest time in which none of the keys existed, and the number of such times that were longer than
-// stillFor. A section lasts longer than the polling interval, so free sees every holder.
+// stillFor. A critical section lasts longer than the polling interval, so no holder is missed.
 func free(ctx context.Context, addr string, keys []string) (longest time.Duration, stuck int) {
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, ClientName: harnessName})
 	defer func() { _ = client.Close() }()

@@ -163,7 +163,7 @@ func secondFigures(f report.Figures, samples []*load.Sample) {
 	}
 }
 
-// shareFigures sets the least and the greatest share, as multiples of a fair one.
+// shareFigures sets two figures: the smallest and the largest share of the pairs, as multiples of an equal share.
 func shareFigures(f report.Figures, who string, pairs []float64) {
 	if len(pairs) < 2 {
 		return

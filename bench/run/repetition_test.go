@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A process may report a sample that cannot be read.
+// If a process reports a sample that cannot be read, the measurement returns the error.
 func TestMeasurePairs_ReturnsTheErrorOfASample(t *testing.T) {
 	redis, err := startRedis(redistest.Start(t).Options().Addr)
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ type Run struct {
 	etcd    *server
 	jvm     *process
 	results *report.Results
-	there   map[string]bool // contenders that can run and are exclusive
+	there   map[string]bool // contenders that can run, and whose lock is exclusive
 	show    *progress
 }
 
@@ -304,7 +304,7 @@ func (r *Run) measured(c *contender) (repetition, error) {
 	return rep, err
 }
 
-// wrong returns an error if a section had more holders than allowed: then no figure of the contender means anything. In a quick run leases
+// wrong returns an error if a lock had more holders at a time than allowed: then no figure of the contender means anything. In a quick run leases
 // are short, so another library may lose a lock on a busy machine. That is only noted, since no figure of a quick run is quoted.
 func (r *Run) wrong(p *peer.Peer, rep *repetition) error {
 	err := twoAtOnce(*rep)

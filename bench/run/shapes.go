@@ -20,7 +20,7 @@ func (c *contender) marked() bool {
 	return c.w.Shape == workload.Holding || c.w.Shape == workload.Pending
 }
 
-// patience is the time for the setup of a workload, which is allowed in addition to its window.
+// patience is the time that is allowed for the setup of a workload, in addition to its window.
 func (r *Run) patience(w workload.Workload) time.Duration {
 	return time.Duration(w.Names) * 2 * time.Millisecond
 }

@@ -87,14 +87,14 @@ func TestRun_ACrowdThatLeaves(t *testing.T) {
 	assert.Less(t, c.Scripts, 8.0)
 }
 
-// If a process has a longer way to the server, it often tries too late when it is first in order, but it keeps its place.
+// A process whose messages take longer than the others' often tries too late when it is first in order. It keeps its place all the same.
 func TestRun_ACrowdWithASlowProcess(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 2000, Slow: 1})
 	assert.Greater(t, c.Share, 0.4)
 }
 
-// Subscribers that never want the lock hardly slow the others down. If there are at most 63 subscribers, processes find out about these by counting.
-// If there are more, only processes that want the lock have places.
+// Subscribers that never want the lock hardly slow the others down. If there are fewer than 64 subscribers in all, each process estimates, by
+// counting turns, how many of them do not want the lock. If there are more, only processes that want the lock have places.
 func TestRun_MereListeners(t *testing.T) {
 	for _, d := range []Demand{{Processes: 4, Listeners: 20}, {Processes: 4, Listeners: 60}, {Processes: 4, Listeners: 200}, {Processes: 20, Listeners: 60}} {
 		d.Names, d.Grants = 1, 1000

@@ -31,7 +31,7 @@ const (
 	Fresh    Naming = "fresh"    // a name that was never taken before
 )
 
-// Workload is one row of the table. It is sent to the processes as it is.
+// Workload is one row of the table. It is sent to the processes unchanged.
 type Workload struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
@@ -50,7 +50,7 @@ type Workload struct {
 	Section time.Duration `json:"section"`
 	Poll    time.Duration `json:"poll,omitempty"`    // interval at which polling waiters retry: the best of 1, 10 and 100 ms
 	Linger  time.Duration `json:"linger,omitempty"`  // how long a contender keeps released locks, if it can
-	Visits  time.Duration `json:"visits,omitempty"`  // the last process only takes the first process's locks, one after the other, at this interval
+	Visits  time.Duration `json:"visits,omitempty"`  // interval at which the last process takes the next lock of the first process; its only work
 	WaitMin time.Duration `json:"waitMin,omitempty"` // in a Handover, the least time from the beginning of the wait to the release
 	WaitMax time.Duration `json:"waitMax,omitempty"`
 
@@ -59,9 +59,9 @@ type Workload struct {
 	XLabel string `json:"xLabel,omitempty"`
 
 	Peers   []string      `json:"peers"`
-	Guarded bool          `json:"-"` // bench-check compares its ratios
-	Long    time.Duration `json:"-"` // the window, if it is longer than the run's
-	Short   int           `json:"-"` // Names in a quick run
+	Guarded bool          `json:"-"` // bench-check compares the ratios of this workload with recorded ones
+	Long    time.Duration `json:"-"` // length of the window, if it is longer than the run's window
+	Short   int           `json:"-"` // the value of Names in a quick run
 	Limits  []Limit       `json:"-"`
 	Oracle  bool          `json:"oracle,omitempty"` // the section is checked by a counter in Redis
 	Lease   time.Duration `json:"lease"`            // set by the run
@@ -75,8 +75,8 @@ func (w Workload) Apart() bool {
 	return w.Visits == 0 && w.Naming == Distinct || w.Naming == Fresh || w.Shape == Holding || w.Total() == 1
 }
 
-// Isolated reports whether each repetition has processes of its own, and no other contender has any at that time. Otherwise a repetition would
-// reuse memory that the last one left, and its heap would seem too small. Cuts would also hit contenders that are not being measured.
+// Isolated reports whether each repetition starts processes of its own, while no other contender has any. Otherwise a repetition would reuse
+// memory that the last one left, and its heap would seem too small. Cuts would also hit contenders that are not being measured.
 func (w Workload) Isolated() bool { return w.Shape == Holding || w.Shape == Pending || w.Shape == Cut }
 
 // NameOf returns the name of goroutine n's lock; with a Zipf naming, that of the lock with rank n.

@@ -318,7 +318,7 @@ func statusOf(t *testing.T, url, host string) int {
 	return response.StatusCode
 }
 
-// A command that prints no JSON refuses the flag, instead of printing text to a program.
+// A command that prints no JSON refuses the flag --json. Otherwise a program that expects JSON would get text.
 func TestJSON_IsRefusedWhereThereIsNone(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"page", "--json"}, {"--json", "exec", "x", "--", "true"}, {"lead", "--json", "x", "--", "true"}, {"completion", "bash", "--json"}} {

@@ -95,7 +95,7 @@ func ends(t *testing.T, url string, args ...string) (out, err string, code int) 
 	return i.out.String(), i.err.String(), code
 }
 
-// script returns a shell command that writes its process ID to a file and then executes the shell code in then.
+// script returns a shell command that writes its process ID to a file and then executes the given shell code.
 func script(t *testing.T, then string) (file string, args []string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "pid")

@@ -34,7 +34,7 @@ func running(t *testing.T, pid int) bool {
 }
 
 // stray runs exec with a command that starts a process in a new process group, as timeout does, and returns the ID of that process.
-// ends is shell code that follows the start of the process. If deaf is true, the process ignores SIGTERM.
+// The parameter ends is the shell code after the command that starts the process. If deaf is true, the process ignores SIGTERM.
 func stray(t *testing.T, server *redistest.Server, name, ends string, deaf bool) (holder *invocation, pid int) {
 	t.Helper()
 	needs(t, "timeout")

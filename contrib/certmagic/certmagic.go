@@ -110,7 +110,8 @@ func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 }
 
 // holds reports whether one of the leases of this name is valid. If the caller has lost the lock, the valid lease may be that of another goroutine.
-// holds returns true all the same: certmagic passes only the name, so if holds returned false, the attempts of both goroutines would fail.
+// holds returns true all the same: certmagic passes only the name, so holds cannot tell the goroutines apart, and false would make the attempts of
+// both fail.
 func (s *storage) holds(name string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,8 +37,8 @@ func Prefix(prefix string) Option { return func(l *locker) { l.prefix = prefix }
 // made legal by holdfast.EscapeName. The job's name is the function's name unless gocron.WithName sets another.
 //
 // A run that cannot acquire its lock is skipped, and gocron calls its AfterLockError listeners. The error is a *holdfast.BusyError if the job runs
-// elsewhere, or has run within AtLeast. Any other error is a failure, such as a Redis that does not answer. A watchdog renews the lock while the job
-// runs.
+// elsewhere, or has run so recently that AtLeast still keeps the lock. Any other error is a failure, such as a Redis that does not answer. A watchdog
+// renews the lock while the job runs.
 func NewLocker(rt *holdfast.Runtime, opts ...Option) gocron.Locker {
 	l := &locker{rt: rt, prefix: "gocron:"}
 	for _, o := range opts {

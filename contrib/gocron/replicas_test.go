@@ -108,8 +108,8 @@ func readRuns(t *testing.T, file string) (all []noted) {
 	return all
 }
 
-// Three processes share a job that takes a millisecond and runs each second. One is killed on the way, one is shut down. In full
-// the test takes a minute.
+// Three processes share a job that takes a millisecond and runs each second. One is killed on the way, one is shut down.
+// Without -short, the test takes a minute.
 func TestLocker_ReplicasShareAJob(t *testing.T) {
 	t.Parallel()
 	length := time.Minute

@@ -4,8 +4,8 @@
 //	provider, err := goose.NewProvider(dialect, db, migrations, goose.WithLocker(holdgoose.NewLocker(rt, "orders/migrations")))
 //
 // goose does not end a migration whose lock was lost. If Redis cannot be reached for longer than Options.Lease, another process may begin
-// its migrations. Unlock then returns an error that matches holdfast.ErrLeaseLost. If Redis does not confirm the release, Unlock returns another error,
-// and the lock becomes free when its lease expires.
+// its migrations. Unlock then returns an error that matches holdfast.ErrLeaseLost. If Redis does not confirm the release, Unlock returns another
+// error, and the lock becomes free when its lease expires.
 //
 // [goose]: https://github.com/pressly/goose
 package goose
@@ -26,8 +26,8 @@ import (
 // same database must use the same name.
 func NewLocker(rt *holdfast.Runtime, name string) lock.Locker { return newLocker(rt, name) }
 
-// NewSessionLocker makes a locker for goose.WithSessionLocker. It uses the same lock as NewLocker. The connection only tells users of the
-// locker apart; nothing is sent on it.
+// NewSessionLocker makes a locker for goose.WithSessionLocker. It uses the same lock as NewLocker. The locker sends nothing over
+// a session's connection: the connection only shows which user of the locker calls.
 func NewSessionLocker(rt *holdfast.Runtime, name string) lock.SessionLocker {
 	return sessionLocker{newLocker(rt, name)}
 }
@@ -41,7 +41,7 @@ type locker struct {
 	name string
 
 	mu     sync.Mutex
-	leases map[*sql.Conn][]*holdfast.Lease // by session (without sessions, under nil), oldest first; all but the last were lost and not yet unlocked
+	leases map[*sql.Conn][]*holdfast.Lease // for each session (nil without sessions), oldest first; all but the last are lost, but not yet unlocked
 }
 
 // Lock waits for the lock.

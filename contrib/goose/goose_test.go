@@ -86,7 +86,7 @@ func TestLocker_SaysWhatIsWrong(t *testing.T) {
 func TestLocker_RedisIsAwayAtTheEnd(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)
-	rt := redis.Runtime(holdfast.Options{Lease: 3 * time.Second}) // the release waits for a third of it
+	rt := redis.Runtime(holdfast.Options{Lease: 3 * time.Second}) // the release waits for a third of the lease
 	files := migrations(1)
 	p, err := goose.NewProvider(goose.DialectSQLite3, open(t, filepath.Join(t.TempDir(), "db")), files, goose.WithLocker(holdgoose.NewLocker(rt, "m")),
 		goose.WithGoMigrations(goose.NewGoMigration(2, &goose.GoFunc{RunTx: func(context.Context, *sql.Tx) error { redis.Cut(rt); return nil }}, nil)))

@@ -29,7 +29,7 @@ const defaultWait = 10 * time.Second
 // same name.
 //
 // wait is how long Lock waits for another process; 0 means 10 s. It must be shorter than Migrate.LockTimeout (15 s unless it was changed): after that
-// time golang-migrate gives up on a Lock that still waits, and nobody would release a lock acquired later. A lock that cannot be acquired within wait
+// time golang-migrate no longer waits for Lock, so nobody would release a lock that Lock acquires later. A lock that cannot be acquired within wait
 // gives database.ErrLocked.
 //
 // A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no further one begins: SetVersion, Run and Drop

@@ -138,7 +138,7 @@ func TestWrap_LostWhileAMigrationRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redis := holdfasttest.New(t)
-			rt := redis.Runtime(holdfast.Options{Lease: 9 * time.Second}) // the release waits for a third of it when Redis is away
+			rt := redis.Runtime(holdfast.Options{Lease: 9 * time.Second}) // when Redis is away, the release waits for a third of the lease
 			inner, err := open(filepath.Join(t.TempDir(), "db"))
 			require.NoError(t, err)
 			d := holdmigrate.Wrap(&hooked{Driver: inner, before: func() { c.hurt(redis, rt) }}, rt, "orders/migrations", time.Minute)

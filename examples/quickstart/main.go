@@ -1,5 +1,5 @@
 // Quickstart shows what a Holdfast lock does, as a timeline: two runtimes, A and B, compete for the same locks, and a third one, C, crashes.
-// Every scene checks what it prints, and the program fails if something did not happen that way.
+// Every scene checks that what it prints has really happened. If it has not, the program fails.
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -redis redis://user:password@host:6379/0

@@ -28,7 +28,7 @@ func allow(ctx context.Context, calls *holdfast.PermitSemaphore, window time.Dur
 	if err != nil {
 		return false, err
 	}
-	go func() { <-lease.Done() }() // keeps a reference to the lease; without one, the lease would be reported as leaked
+	go func() { <-lease.Done() }() // keeps a reference to the lease; otherwise the runtime would report the lease as leaked
 	return true, nil
 }
 

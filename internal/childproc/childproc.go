@@ -1,8 +1,8 @@
 // Package childproc runs code of a test binary in a child process. So a test can kill, stop and continue a
 // client as an operating system would, without a Close.
 //
-// A test package registers entry functions by name and calls Main first in TestMain (redistest.Main
-// does it). Run starts the same binary again, with an environment variable that names the entry. In the
+// A test package registers entry functions by name. Its TestMain first calls Main (redistest.Main does
+// that). Run starts the same binary again, with an environment variable that names the entry. In the
 // child, Main runs that entry instead of the tests, and exits. Parent and child talk in lines over the
 // child's standard input and output.
 //

@@ -33,7 +33,7 @@ func echo() {
 	}
 }
 
-// parent starts a child of its own, which also holds the write end of the output, and runs for ten minutes.
+// parent starts a child of its own, which runs for ten minutes and also holds the write end of the output. Then parent blocks for ever.
 func parent() {
 	sleep := exec.Command("sleep", "600")
 	sleep.Stdout = os.Stdout

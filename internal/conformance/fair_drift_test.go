@@ -16,7 +16,7 @@ import (
 )
 
 // The score of a waiter in a fair lock's queue is the time from which Redisson considers it dead. If scores drift into the future, a waiter that dies
-// blocks all others until then. The scores of neighbours in the queue differ by fairWait.
+// blocks all others until the time in its score. The scores of neighbours in the queue differ by fairWait.
 const fairWait = 5 * time.Minute
 
 // tolerance covers the time that passes between two readings of the clock.
@@ -30,7 +30,7 @@ func scores(t *testing.T, p *locktest.Place) []redis.Z {
 	return found
 }
 
-// waiters queues n waiters of a runtime, one after the other. Cancel makes a waiter leave the queue.
+// waiters queues n waiters of a runtime, one after the other. To cancel a Pending makes its waiter leave the queue.
 func waiters(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, n int) (pending []*holdfast.Pending) {
 	t.Helper()
 	before := len(scores(t, p))
@@ -80,7 +80,7 @@ func TestFairDrift_TimeOuts(t *testing.T) {
 	takeAndRelease(t, last[0])
 }
 
-// Waiters that are granted the lock and release it leave no trace in the scores either.
+// Waiters that are granted the lock and release it leave no trace in the scores of later waiters.
 func TestFairDrift_Grants(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -101,7 +101,7 @@ func TestFairDrift_Grants(t *testing.T) {
 	assert.Empty(t, scores(t, p))
 }
 
-// When a waiter leaves, the waiters behind it move up by one place: none may keep the score of a longer queue.
+// When a waiter leaves, the waiters behind it move up by one place: none may keep the score of its old place.
 func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -126,7 +126,7 @@ func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
 }
 
 // When a waiter leaves, its place goes to the next waiter of its process, and the process gives up its last place instead. The waiters of the other
-// process keep their places. The places that are left are served in order.
+// process keep their places. The remaining places are served in order.
 func TestFairDrift_ProcessLeavesItsLastPlace(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -153,7 +153,7 @@ func members(found []redis.Z) (names []string) {
 	return names
 }
 
-// When the first waiter is granted the lock, the next waiter's score falls by one place, and a newcomer's score is one place behind it.
+// When the first waiter is granted the lock, the next waiter's score falls by fairWait, and a newcomer's score is fairWait later.
 func TestFairDrift_GrantMovesTheQueueUp(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")

@@ -34,7 +34,7 @@ const (
 	dropped       // lost; its connection is cut
 	broken        // only the beginning arrives, then its connection ends
 	skipped       // lost; the next reply takes its place
-	repeated      // arrives twice: again right before the next reply
+	repeated      // arrives twice, the second time right before the next reply
 )
 
 // Containing matches requests that contain all the texts, byte by byte: a script's SHA, a key, a command as
@@ -51,7 +51,7 @@ func Containing(texts ...string) func(request []byte) bool {
 }
 
 // Delay holds back everything that goes in direction d for the given time; 0 ends the delay. Frames that
-// arrive together are delayed together; frames that arrive meanwhile are delayed after them.
+// arrive together are delayed together. The delay of frames that arrive later begins after that.
 func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *Proxy) Delay(d Direction, by time.Duration) {
 // has replied to everything that was sent on it. Without match, the requests by which a client sets up a
 // connection count too. Requests that subscribe are not counted.
 //
-// Calls add up. If a request matches several calls, it counts for the oldest one only.
+// A further call adds to the earlier ones. If a request matches several calls, it counts for the oldest of them only.
 func (p *Proxy) DropReplies(n int, match ...func(request []byte) bool) { p.order(dropped, n, match) }
 
 // BreakReplies passes only the beginning of the replies to the next n requests that match: at least one byte
@@ -86,7 +86,7 @@ func (p *Proxy) order(f fate, n int, match []func(request []byte) bool) {
 }
 
 // SwallowReplies lets requests through but loses all replies and messages. It closes nothing, so clients
-// run into their timeouts. Switching it off cuts the connections that lack a reply.
+// run into their timeouts. SwallowReplies(false) ends this, and cuts the connections that lack a reply.
 func (p *Proxy) SwallowReplies(on bool) {
 	p.faults.mu.Lock()
 	p.faults.swallow = on

@@ -46,7 +46,7 @@ func (l *link) run() {
 	var requests sync.WaitGroup
 	requests.Go(func() { l.pumpRequests(server) })
 	l.pumpReplies(server)
-	l.cut() // the server has closed, so the client is done too
+	l.cut() // the server has closed its connection, so the client's is closed, too
 	requests.Wait()
 }
 
@@ -97,7 +97,7 @@ func (l *link) pumpRequests(server net.Conn) {
 			return
 		}
 		if forward(out, request, in.Buffered() == 0) != nil {
-			return // the server has closed, which pumpReplies notices
+			return // the server has closed the connection, which pumpReplies notices
 		}
 	}
 	// The end of the requests must not overtake requests that a blackhole holds back.
@@ -138,8 +138,8 @@ func forward(out *bufio.Writer, frame []byte, flush bool) error {
 	return out.Flush()
 }
 
-// pass waits for as long as faults hold back data in direction d; only the first frame of a burst waits for
-// the delay. It reports false if the link was cut meanwhile.
+// pass waits for as long as faults hold back data in direction d. burst is true for the first of the frames that
+// arrived together; only this frame waits for the delay. pass reports false if the link was cut meanwhile.
 func (l *link) pass(d Direction, burst bool) bool {
 	if delay := l.proxy.faults.delayOf(d); burst && delay > 0 {
 		timer := time.NewTimer(delay)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// look is the state of a lock in Redis at some instant between before and after.
+// look is the state of a lock in Redis at some instant between the times before and after.
 type look struct {
 	before, after time.Time
 	holders       []string
@@ -74,8 +74,8 @@ func (l *worldLock) untold(w *world) (wrong []string) {
 	return wrong
 }
 
-// overtaken returns waiters of a fair lock that were still queued when the lock was granted to someone behind them (A8). A waiter does not count if
-// its runtime has given no sign of life for too long: such a waiter is removed from the queue and notified, and queues again at the end.
+// overtaken returns waiters of a fair lock that were still queued when the lock was granted to someone behind them (A8). It leaves out a waiter whose
+// runtime has given no sign of life for too long: such a waiter is removed from the queue, is notified, and queues again behind the others.
 func (l *worldLock) overtaken(w *world) (wrong []string) {
 	thrownOut := map[string]bool{}
 	for _, event := range locktest.Recorded[holdfast.QueueLost](&w.events) {

@@ -65,7 +65,7 @@ func keepBusy(ctx context.Context, w *world) {
 		select {
 		case <-ended:
 		case <-time.After(worldLease):
-			_ = w.redis.ScriptKill(context.Background()).Err() // the script had not begun when it should have been killed
+			_ = w.redis.ScriptKill(context.Background()).Err() // the attempt above may have come before the script began
 			<-ended
 		}
 	})
@@ -114,7 +114,7 @@ func crashAndRestart(ctx context.Context, w *world) {
 	again(ctx, worldLease, func() { w.crash(func() { <-time.After(rand.N(worldLease / 3)) }) })
 }
 
-// crash kills the server, calls pause, and restarts the server. While the server is down, no renewal can find a loss.
+// crash kills the server, calls pause, and restarts the server. It records the outage, because in that time no renewal can find a loss.
 func (w *world) crash(pause func()) {
 	began := time.Now()
 	w.server.Kill()

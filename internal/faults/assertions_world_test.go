@@ -167,7 +167,7 @@ func (l *worldLock) hold(ctx context.Context, lease *holdfast.Lease, seen tenure
 	l.mu.Lock()
 	l.tenures = append(l.tenures, seen)
 	l.mu.Unlock()
-	_ = lease.Release(context.Background()) // it may have been lost
+	_ = lease.Release(context.Background()) // the lease may have been lost
 }
 
 // write writes to the resource, which refuses a token smaller than one it has seen.

@@ -25,7 +25,7 @@ import (
 const (
 	backlogVar   = "HOLDFAST_BACKLOG"
 	backlogWatch = 3 * time.Second // how long the process watches itself once it has asked for all locks
-	backlogMost  = 9 * time.Second // the longest outage allowed: shorter than a third of the lease, after which an acquire gives up on Redis
+	backlogMost  = 9 * time.Second // the longest outage allowed. It is shorter than a third of the lease: after that time, an acquire gives up on Redis
 	backlogEach  = 8 << 10         // the most bytes of heap for each waiter
 )
 
@@ -43,13 +43,13 @@ type backlogOrder struct {
 type backlogReport struct {
 	Asked   time.Duration // how long asking took
 	Outage  time.Duration // from the first request until Redis was back
-	Core    float64       // the share of a core used while all waited
+	Core    float64       // processor time used while all waited, as a share of one core
 	Each    int           // bytes of heap for each waiter
 	Refused int
 	First   time.Duration // from the end of the outage to the first grant
 	Last    time.Duration // from the end of the outage to the last grant
 	Strays  int           // waiters served much earlier or later than their place in the queue
-	Error   string        // of one refused acquire
+	Error   string        // the error of one refused acquire
 }
 
 // TestFault_BacklogOfAnOutage starts a process that asks for many locks with different names while Redis is stopped. The waiters cost next to
@@ -60,7 +60,7 @@ type backlogReport struct {
 func TestFault_BacklogOfAnOutage(t *testing.T) {
 	pending := locktest.Scaled(*backlogPending, *backlogPending/20)
 	report := showBacklog(t, pending)
-	for report.Outage > backlogMost { // on a busy machine the outage gets too long, and the first acquires are refused, as they should be: ask for fewer
+	for report.Outage > backlogMost { // on a busy machine the outage gets too long, and the first acquires are rightly refused: repeat with fewer locks
 		pending /= 4
 		require.Greater(t, pending, 100, "this machine is too busy for the test")
 		report = showBacklog(t, pending)
@@ -94,9 +94,10 @@ func showBacklog(t *testing.T, pending int) (report backlogReport) {
 	return report
 }
 
-// The rest is the child process.
+// The functions below run in the child process.
 
-// waitInOutage asks for all locks when the parent says so, measures itself for a while, and reports when all acquires have been answered.
+// waitInOutage asks for all locks when the parent says so. Then it measures the cost of the waiters for a while. It reports when all acquires have
+// been answered.
 func waitInOutage() error {
 	var order backlogOrder
 	if err := json.Unmarshal([]byte(os.Getenv(backlogVar)), &order); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // Many locks that are acquired at the same time share one script call. If one of them is refused, the others are still granted. A lock may be
 // refused because its key holds something that is not a lock, or because the user has no right to its name. If a right is missing, Redis refuses
-// the whole call.
+// the whole call, and the runtime then sends a call for each lock.
 func TestFault_OneOfManyIsRefused(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

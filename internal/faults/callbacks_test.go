@@ -143,7 +143,7 @@ func TestFault_CloseWaitsForSlowCallbacks(t *testing.T) {
 	}})
 	lease := locktest.Acquire(t, p.Lock(rt))
 	go func() {
-		<-lease.Done() // Close ends it
+		<-lease.Done() // Close ends the lease
 		close(closing)
 	}()
 	makeEvents(rt, p, 500)

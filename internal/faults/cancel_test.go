@@ -42,7 +42,7 @@ func TestFault_CancelMeetsTheGrant(t *testing.T) {
 	})
 }
 
-// toGrant is one way in which an acquire is granted. It acquires with ctx, and calls begin when the race with the cancel begins.
+// toGrant is one way in which an acquire is granted. It acquires with ctx. When the race with the cancel is to start, it calls the function begin.
 type toGrant func(ctx context.Context, t *testing.T, w *wire, begin func()) (*holdfast.Lease, error)
 
 var grants = map[string]toGrant{
@@ -64,8 +64,8 @@ var grants = map[string]toGrant{
 	},
 }
 
-// releaseTo releases the holder's lease, which grants the lock to the waiter unless its acquire is cancelled first. The release begins a little after
-// the earliest cancel, because a hand-off is faster than a cancel.
+// releaseTo releases the holder's lease. That grants the lock to waiter, unless the acquire of waiter is cancelled first. The release begins a little
+// after the earliest cancel, because a hand-off is faster than a cancel.
 func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, begin func()) (*holdfast.Lease, error) {
 	begin()
 	released := make(chan error)
@@ -90,7 +90,7 @@ type race struct {
 func (r *race) run(t *testing.T) {
 	w := r.another(t)
 	w.gone = &durations{}
-	about := time.Millisecond // mean delay of a cancel: shorter when grants come first, longer when cancels do
+	about := time.Millisecond // mean delay of a cancel: reduced after a grant came first, increased after a cancel did
 	for r.left.Add(-1) >= 0 && !t.Failed() {
 		ctx, cancel := context.WithCancel(t.Context())
 		lease, err := r.try(ctx, t, w, func() { time.AfterFunc(rand.N(2*about), cancel) })

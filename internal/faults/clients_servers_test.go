@@ -18,10 +18,10 @@ type clientServers struct {
 	user, password string
 	socket         string // the Unix socket of single
 	encrypted      *redistest.Server
-	trusting       *tls.Config // lets clients trust encrypted
+	trusting       *tls.Config // lets clients trust the server in the field encrypted
 	cluster        *redistest.Cluster
 	guarded        *redistest.Guarded
-	lookers        []*redis.Client // one for each of these servers except the Sentinels
+	lookers        []*redis.Client // a client for each of these servers except the Sentinels
 }
 
 func startClientServers(t *testing.T) *clientServers {

@@ -62,7 +62,7 @@ func TestFault_EveryClientOfGoRedis(t *testing.T) {
 	}
 }
 
-// showClientWorks makes two processes, each with a client from the given function, hold a lock, wait for it, wake each other and use a semaphore.
+// showClientWorks gives each of two processes a client from the given function. They hold a lock, wait for it, wake each other and use a semaphore.
 func showClientWorks(t *testing.T, servers *clientServers, client makeClient) {
 	lease := locktest.Unhurried(1500 * time.Millisecond) // it is renewed twice a second
 	runtime := func() *holdfast.Runtime {

@@ -22,9 +22,9 @@ type clocked struct {
 	places        []*locktest.Place
 	clock         *redistest.Clock
 	holder, other *holdfast.Runtime
-	renewed       []*holdfast.Lease // by place
-	fixed         []*holdfast.Lease // by place, under another name
-	permit        *holdfast.Lease   // the only one
+	renewed       []*holdfast.Lease // one for each place
+	fixed         []*holdfast.Lease // one for each place, of locks with other names
+	permit        *holdfast.Lease   // of the only permit
 }
 
 func newClocked(t *testing.T) *clocked {
@@ -79,7 +79,7 @@ func TestFault_ServerClockStepsForward(t *testing.T) {
 				locktest.Release(t, next)
 			}
 			c.showFixedAfter(t, step)
-			locktest.Await(t, "nothing to be left", func() bool { return len(locktest.Keys(t, c.places[0].Redis)) == 1 }) // the number of permits stays
+			locktest.Await(t, "nothing to be left", func() bool { return len(locktest.Keys(t, c.places[0].Redis)) == 1 }) // the key of the number of permits stays
 			assert.NoError(t, c.holder.Check(t.Context()), "it does not depend on clocks")
 		})
 	}
@@ -149,7 +149,7 @@ func TestFault_DeadHolderAndServerClockStepsBack(t *testing.T) {
 		defer proxy.Heal()
 		defer func() { <-held.Done() }()
 	}
-	for _, proxy := range links { // at once: from now on no lease is renewed, and the clock must step back before any of them ends
+	for _, proxy := range links { // all at once: from now on no lease is renewed, and the clock must step back before any lease ends
 		proxy.Blackhole(true)
 	}
 	clock.Set(-time.Hour)

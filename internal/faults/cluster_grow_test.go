@@ -98,7 +98,7 @@ func showGrowing(t *testing.T, addr func(host, port string) string, args ...stri
 	}
 }
 
-// slotsAtTheStart returns which master had which slots before the cluster grew.
+// slotsAtTheStart returns a function that says which master had which slots before the cluster grew.
 func slotsAtTheStart(cluster *redistest.Cluster) func(context.Context) ([]redis.ClusterSlot, error) {
 	return func(context.Context) ([]redis.ClusterSlot, error) {
 		return []redis.ClusterSlot{

@@ -36,7 +36,7 @@ func TestFault_ServerCrashes(t *testing.T) {
 	for how, keeping := range keepings {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			for _, kind := range locktest.Kinds[:locktest.Scaled(len(locktest.Kinds), 2)] { // the second has tokens
+			for _, kind := range locktest.Kinds[:locktest.Scaled(len(locktest.Kinds), 2)] { // the second kind has tokens
 				t.Run(kind.Name, func(t *testing.T) {
 					t.Parallel()
 					showCrashes(t, locktest.OwnPlace(t, kind, keeping.args...), keeping.keeps)
@@ -118,11 +118,11 @@ func (w *wreck) use(ctx context.Context, rt *holdfast.Runtime) {
 			length = rand.N(2 * crashLease())
 		}
 		w.spans.Hold(lease, length)
-		_ = lease.Release(ctx) // it may have been lost
+		_ = lease.Release(ctx) // the lease may have been lost
 	}
 }
 
-// disorder returns the first pair of tokens that contradict their order: the second was asked for after the first was received, but is not larger.
+// disorder returns the first pair of tokens in the wrong order: the second was requested after the first had been received, but is not larger.
 func (w *wreck) disorder() [][2]tokenSeen {
 	if !w.Kind.Fenced {
 		return nil

@@ -37,14 +37,14 @@ type (
 		Addr, Kind, Name string
 		Goroutines       int
 		Section, Pause   time.Duration
-		Bare             bool // spin without a runtime: only the script
+		Bare             bool // the spinner runs the script alone, without a runtime
 	}
 	crowdReport struct {
 		Served int
-		Median time.Duration // wait
+		Median time.Duration // of the waits, like P99 and Worst
 		P99    time.Duration
 		Worst  time.Duration
-		Each   []int // Served, for each goroutine
+		Each   []int // how often each goroutine was served
 	}
 )
 
@@ -183,7 +183,7 @@ func visits(ctx context.Context, pause time.Duration, once func() (bool, error))
 	}
 }
 
-// withPeer calls `do` with a lock of another implementation. Its TryLock listens to no messages.
+// withPeer calls `do` with a lock of another implementation, whose TryLock listens to no messages.
 func withPeer(order crowdOrder, do func(lock *redissonpeer.RLock) error) error {
 	client := redis.NewClient(&redis.Options{Addr: order.Addr})
 	defer func() { _ = client.Close() }()

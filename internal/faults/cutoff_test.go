@@ -32,7 +32,7 @@ type cutOff struct {
 	after     time.Duration // how long the link works before it fails
 	fail      func()        // makes the link fail
 	cutAt     time.Time
-	next      chan time.Time // when another runtime was granted the lock, or nil if none waits
+	next      chan time.Time // receives the time at which another runtime was granted the lock; nil if none waits
 
 	deadline time.Time // the last deadline that was seen
 	doneAt   time.Time

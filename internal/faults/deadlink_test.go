@@ -68,8 +68,8 @@ func showDeadConnections(t *testing.T, name string) {
 }
 
 // Connections die silently under a short lease. The runtime stops waiting for an answer before the client's ReadTimeout ends the connection, so
-// nobody waits for that timeout. The test lets new connections work only when as many calls hang as the runtime allows. After that, releases and
-// acquires are executed soon.
+// nobody waits for that timeout. The test lets new connections work only once as many calls hang as the runtime allows. Soon after that,
+// releases and acquires are executed.
 func TestFault_DeadConnectionsAndAShortLease(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "no timeouts", "a minute"} {

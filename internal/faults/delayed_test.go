@@ -27,7 +27,7 @@ var late = map[string]struct {
 	orphan   time.Duration // how long an orphan may stay once all requests have arrived
 }{
 	"connection kept": {0, soon},
-	// When a connection is gone, nobody learns of a grant made over it, and a copy of the acquire may arrive until the window ends.
+	// When a connection is gone, nobody learns whether an acquire sent over it was granted. A copy of the acquire may arrive until the window ends.
 	"connection given up": {30 * time.Millisecond, window + soon},
 }
 

@@ -61,7 +61,7 @@ func showSilentMasterReplaced(t *testing.T) {
 	took := time.Since(start)
 	t.Logf("confirmed %v after the failover", took.Round(time.Millisecond))
 	// Usually the releases wait in line, and go to the new master as soon as it is known. One of the releases may be the probe that is in flight to
-	// the old master. The probe is repeated at the end of its window. Connections to the old master are given up only after four windows of the
-	// runtime's lease.
+	// the old master. The probe is repeated after its window (rpc.Window), the longest time that one attempt may take. Connections to the old
+	// master are given up only after four windows of the runtime's lease.
 	assert.Less(t, took, rpc.Window(2*failoverLease)+failoverLease/3+2*stalls.Slack())
 }

@@ -52,8 +52,8 @@ const (
 	servedWithin = 5 * time.Second
 )
 
-// TestFault_MasterFailsOver kills the master under load, again and again. Waiters are granted the lock or refused soon after, and every waiter,
-// readers among them, is granted it at last. A holder whose lock has vanished learns of the loss within a renewal interval, and tokens keep
+// TestFault_MasterFailsOver kills the master under load, again and again. Soon after, each waiter is granted the lock or refused. In the end every
+// waiter, readers among them, gets the lock. A holder whose lock has vanished learns of the loss within a renewal interval, and tokens keep
 // growing. Replication is asynchronous, so a failover may forget a grant that was being replicated. Then there are two holders, which the test
 // counts.
 func TestFault_MasterFailsOver(t *testing.T) {
@@ -156,7 +156,7 @@ func (c *crew) work(lock *holdfast.Lock, member int, ended <-chan struct{}) {
 		c.mu.Unlock()
 		if err == nil {
 			c.spans.Hold(lease, 2*time.Millisecond)
-			_ = lease.Release(context.Background()) // it may have been lost
+			_ = lease.Release(context.Background()) // the lease may have been lost
 		}
 	}
 }

@@ -49,8 +49,8 @@ func TestFault_ProcessesGetTheirShares(t *testing.T) {
 	})
 }
 
-// measure repeats a measurement that shows a problem: a machine that is busy with other things may starve one process of processor time unnoticed.
-// A real problem shows up again.
+// measure repeats a measurement that shows a problem. The cause may be that the machine is busy with other things, and gives one process too little
+// processor time. A real problem shows up again.
 func measure(t *testing.T, once func() (problem string)) {
 	for tries := 1; ; tries++ {
 		problem := once()

@@ -23,7 +23,7 @@ const (
 	floodVar   = "HOLDFAST_FLOOD"
 	floodLocks = 50
 	floodEach  = 4        // waiters per lock
-	floodHeap  = 32 << 20 // the most that a flood may cost the waiting process; keeping a million messages would take more
+	floodHeap  = 32 << 20 // the most heap that a flood may cost the waiting process; keeping a million messages would take more
 )
 
 func init() { childproc.Register("flooded", func() { fail(waitInFlood()) }) }
@@ -121,7 +121,7 @@ func heapOf(t *testing.T, child *childproc.Handle) int {
 	return n
 }
 
-// The rest is the child process.
+// The functions below run in the child process.
 
 // fail ends a child whose work failed.
 func fail(err error) {

@@ -113,7 +113,7 @@ func TestFault_TokenCounterThatIsNone(t *testing.T) {
 			rt, other := p.Runtime(t, holdfast.Options{Lease: longLease}), p.Runtime(t, holdfast.Options{Lease: longLease})
 			held := locktest.Acquire(t, p.Lock(rt))
 			waiting := []*holdfast.Pending{
-				p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute)), // with a fixed lease it needs a grant of its own, so Redis must be asked
+				p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute)), // a fixed lease needs a grant of its own, so Redis must be asked
 				p.Lock(other).AcquireAsync(t.Context()),
 			}
 			p.WaitForWaiting(t, other, 1)

@@ -27,8 +27,8 @@ var freezes = map[string]func(t *testing.T, p *locktest.Place) (thaw func()){
 	},
 }
 
-// A server answers no calls for the length of two leases. Holders learn that their locks are lost when the leases end by their own clocks. Calls end
-// in time, no matter how many there are. When the server answers again, the locks can be acquired at once.
+// A server answers no calls for the length of two leases. When a lease ends by its holder's own clock, the holder learns that the lock is
+// lost. Calls end in time, no matter how many there are. When the server answers again, the locks can be acquired at once.
 func TestFault_FrozenServer(t *testing.T) {
 	t.Parallel()
 	for how, freeze := range freezes {
@@ -97,7 +97,7 @@ func holdAfterThaw(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, waitin
 	}
 }
 
-// lostLate waits for the end of a lease that cannot be renewed, and returns how long after its deadline, by the holder's clock, it ended.
+// lostLate waits for the end of a lease that cannot be renewed, and returns how late it ended: the time since its deadline by the holder's clock.
 func lostLate(t *testing.T, lease *holdfast.Lease) time.Duration {
 	deadline := lease.ExpiresAt()
 	told := locktest.Closed(t, "the loss", lease.Done())

@@ -17,8 +17,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// TestFault_HerdIsSmall counts the server's work when 32 runtimes with eight goroutines each want one lock. A turn is eight sections of 1 ms, about
-// as long as by default. The options bound the turn by the number of sections, so that it has eight even on a slow machine.
+// TestFault_HerdIsSmall counts the server's work when 32 runtimes with eight goroutines each want one lock. During
+// its turn, a process hands the lock on to its own goroutines. Here eight of them hold it for 1 ms each, in all about as long as a default turn.
+// Handoff limits a turn by the number of holders, so that it has eight even on a slow machine.
 func TestFault_HerdIsSmall(t *testing.T) {
 	const runtimes, goroutines, section = 32, 8, time.Millisecond
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -63,7 +64,8 @@ func serve(ctx context.Context, lock *holdfast.Lock, section time.Duration, serv
 }
 
 // TestFault_CrowdLetsOneIn has one waiter elsewhere, a runtime or a stand-in for Redisson, against sixteen goroutines of one process. The waiter
-// mostly waits for one turn, and for two turns and two gaps at most. In a gap, a process leaves the lock free for clients that it cannot count.
+// mostly waits for one turn of that process, and at most for two turns and two gaps. A gap is a time in which a process leaves the lock free for
+// clients that it cannot count.
 func TestFault_CrowdLetsOneIn(t *testing.T) {
 	for _, section := range []time.Duration{200 * time.Microsecond, 20 * time.Millisecond} {
 		t.Run(fmt.Sprint("runtime ", section), func(t *testing.T) {
@@ -76,7 +78,7 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 		t.Run(fmt.Sprint("script ", section), func(t *testing.T) {
 			t.Parallel()
 			letIn(t, func(t *testing.T, p *locktest.Place) {
-				if p.Kind.Mode == "write" { // TestPromise_TurnsAreBounded covers it: there the waiter tries again when it has missed a message
+				if p.Kind.Mode == "write" { // TestPromise_TurnsAreBounded covers this kind: there the waiter tries again when it has missed a message
 					t.Skip("its messages are for all waiters; a Redisson thread that has tried and does not wait yet misses them")
 				}
 				peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{})
@@ -122,7 +124,7 @@ func showLetIn(t *testing.T, p *locktest.Place, section time.Duration, once func
 	})
 }
 
-// waitsFor calls its function again and again for some seconds. It returns how long each call took, sorted, and for how long it made calls.
+// waitsFor calls its function again and again for some seconds. It returns the lengths of the calls, sorted, and the length of the whole measurement.
 func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 	length = time.Duration(locktest.Scaled(5_000, 1_500)) * time.Millisecond
 	for begin := time.Now(); time.Since(begin) < length; {
@@ -134,7 +136,7 @@ func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 	return waits, length
 }
 
-// notLetIn returns in which way a single waiter waited too long against a crowd, or "".
+// notLetIn says how a single waiter waited too long against a crowd, or returns "".
 func notLetIn(t *testing.T, waits []time.Duration, section, length, late time.Duration) string {
 	const turn, gap = 10 * time.Millisecond, 25 * time.Millisecond // Handoff.For, and gap of actors/turns/turns.go
 	n := len(waits)

@@ -354,8 +354,8 @@ func TestFault_HookThatHangsInCheck(t *testing.T) {
 	locktest.Closed(t, "Close", ended)
 }
 
-// The functions that the user gives to go-redis run on each new connection. If one panics, that is reported, and the runtime tries again: for
-// scripts, for the connection that receives the messages of releases, and for the discovery of a cluster's masters.
+// The functions that the user gives to go-redis run on each new connection. If one panics, that is reported, and the runtime tries again. This
+// holds for scripts, for the connection that receives the messages of releases, and for the discovery of a cluster's masters.
 func TestFault_OnConnectThatPanics(t *testing.T) {
 	t.Parallel()
 	p := locktest.OwnPlace(t, locktest.Kinds[0])
@@ -373,7 +373,7 @@ func TestFault_OnConnectThatPanics(t *testing.T) {
 	sick.Store(true)
 	pending := p.Lock(rt).AcquireAsync(t.Context())
 	locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.ActorPanicked](&events)) > 0 })
-	_ = rt.Check(t.Context()) // it makes connections of its own
+	_ = rt.Check(t.Context()) // Check makes connections of its own
 	sick.Store(false)
 	p.WaitForListener(t)
 	locktest.Release(t, held)

@@ -40,7 +40,8 @@ func TestFault_CancelAtEachInstantAroundTheGrant(t *testing.T) {
 }
 
 // A goroutine that sends its own call cannot stop waiting for Redis at once when its context is cancelled. If Redis is silent, the goroutine
-// returns half a second after it has sent the call. A deadline ends the wait in time. So does a cancel later in the outage.
+// returns half a second after it has sent the call. A deadline of the context ends the wait on time, and so does a
+// cancel later in the outage.
 func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	const quick = 100 * time.Millisecond
@@ -80,7 +81,8 @@ func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 	}
 }
 
-// While Redis is silent, an acquire still ends after WithWait. A new runtime leaves its first call to a worker, so a cancelled acquire ends at once.
+// While Redis is silent, an acquire still ends after the time set by WithWait. A worker, not the caller's goroutine, sends the first call of a new
+// runtime, so a cancelled acquire ends at once.
 func TestFault_WaitWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +143,7 @@ func TestFault_AcquireJustAfterAnOwnLeaseEnds(t *testing.T) {
 
 func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	last := 8 * trip
-	if kind.Deaf { // its waiters only check now and then
+	if kind.Deaf { // the spin lock, whose waiters only check now and then
 		last = 400 * trip
 	}
 	server := miniredis.NewMiniRedis()

@@ -28,7 +28,7 @@ func TestFault_KindsWakeOneAnother(t *testing.T) {
 		for round := range 4 {
 			held := locktest.Acquire(t, holder.Lock(first, "orders"))
 			waiting := waiter.Lock(other, "orders").AcquireAsync(t.Context())
-			<-time.After(1100*time.Millisecond + time.Duration(round)*170*time.Millisecond) // so that polls are at any time around the release
+			<-time.After(1100*time.Millisecond + time.Duration(round)*170*time.Millisecond) // so that a poll comes at a different time around each release
 			assertWoken(t, waiter, held, waiting)
 		}
 	})

@@ -27,7 +27,7 @@ func TestFault_GrantAfterItsLease(t *testing.T) {
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		var acquires sync.WaitGroup
 		for _, way := range []struct {
-			lease   time.Duration // of the watchdog
+			lease   time.Duration // Options.Lease, which the watchdog renews
 			options []holdfast.AcquireOption
 		}{
 			{lateLease, nil},

@@ -99,7 +99,7 @@ func (s *siege) inspect(id uint64) *protocol.Inspect {
 	return &protocol.Inspect{ID: id, Kind: protocol.Kind(s.place.Kind.Name), Lock: s.place.Name}
 }
 
-// eachBlocked runs `show` for every way in which a requester can block, and each time for a kind of every sort of lock actor.
+// eachBlocked runs `show` for every way in which a requester can block, each time with one kind of lock for each sort of lock actor.
 func eachBlocked(t *testing.T, show func(t *testing.T, s *siege)) {
 	for name := range blocked {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func newSystem(t *testing.T, options ...actor.ConfigOption) *actor.ActorSystem {
 type asker struct {
 	place   *locktest.Place
 	lock    *holdfast.Lock
-	told    atomic.Int64 // orders to send requests
+	told    atomic.Int64 // number of orders to send requests
 	asked   atomic.Int64
 	granted atomic.Int64
 	lost    atomic.Int64

@@ -157,7 +157,7 @@ type sailor struct {
 	open   map[uint64]any    // unanswered requests
 	leases map[uint64]string // serial -> "" while held, then how it ended
 	dies   bool
-	leaves bool // it asks for nothing more
+	leaves bool // the sailor asks for nothing more
 }
 
 type (

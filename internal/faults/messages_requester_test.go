@@ -22,7 +22,8 @@ import (
 // longLease is longer than the tests wait: a lock that becomes free was released, and did not expire.
 const longLease = 3 * locktest.Patience
 
-// shortLease is for tests that wait for a renewal, which is due after a third of the lease. Even if a busy machine misses one, the lease is kept.
+// shortLease is for tests that wait for a renewal, which is due after a third of the lease. Even if a busy machine misses one renewal, the lease is
+// kept.
 const shortLease = 3 * time.Second
 
 // renewed waits until the key's TTL grows, which only a renewal causes, and asserts that the lease is valid then.
@@ -225,7 +226,8 @@ func warmUp(t *testing.T, p *locktest.Place, l *link) {
 	locktest.Release(t, locktest.Acquire(t, p.Lock(l.rt)))
 }
 
-// The key of a requester that has ended does not outlive its lease, no matter what keeps the runtime from releasing it.
+// When a requester has ended, the key of its lock is gone at the end of the lease at the latest, no matter what keeps the runtime from releasing
+// the lock.
 func TestFault_RequesterEndsBehindABlackhole(t *testing.T) {
 	t.Parallel()
 	eachSort(t, func(t *testing.T, p *locktest.Place) {

@@ -70,8 +70,8 @@ func TestFault_MasterBehindAName(t *testing.T) {
 }
 
 // TestFault_DemotedMasterBehindANameIsLeft points the name of the master at another server, of which the old master becomes a replica. The client
-// must leave each of its many connections to the old master. Scripts for many locks return refusals as items of a list, where go-redis does not
-// look for them.
+// must leave each of its many connections to the old master. Scripts for many locks return refusals as items of a list. go-redis does not look
+// for refusals there, so by itself it would keep these connections.
 func TestFault_DemotedMasterBehindANameIsLeft(t *testing.T) {
 	t.Parallel()
 	const locks, connections = 64, 20
@@ -150,7 +150,7 @@ func (r *receivers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // A process that waits for ten minutes checks every 5 s whether messages are published where it is subscribed, and keeps its connection. If the
-// count of receivers is meaningless, it makes new connections, less and less often.
+// server's count of receivers is meaningless, the process makes new connections, less and less often.
 func TestFault_LooksWhereMessagesAreTold(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -106,7 +106,7 @@ func (c *crossing) drive(locks []*holdfast.Lock, fixed time.Duration, wins *atom
 		if err == nil {
 			c.hold(lease, which)
 			wins.Add(1)
-			_ = lease.Release(ctx) // it may have been lost
+			_ = lease.Release(ctx) // the lease may have been lost
 		}
 		cancel()
 	}

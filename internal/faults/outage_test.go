@@ -81,7 +81,7 @@ type renewing struct {
 	moved func() bool
 }
 
-// scriptSeen is a script that the server received. It renews the process's own locks, or is about the other runtime's locks.
+// scriptSeen is a script that the server received. It either renews locks of the process, or is for locks that the other runtime holds.
 type scriptSeen struct {
 	at    time.Time
 	renew bool
@@ -198,7 +198,7 @@ func (s *rush) judge(t *testing.T, inFlight int) {
 	}
 	assert.Empty(t, locktest.Recorded[holdfast.LeaseLost](&s.events))
 
-	due := len(s.renewing) / 100 // scripts, at the least
+	due := len(s.renewing) / 100 // the least number of renewal scripts
 	require.Positive(t, due, "no lease was due for renewal in the outage")
 
 	s.mu.Lock()

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Replies break off, are missing, or arrive twice. Then connections are out of step, and calls get the replies to other calls. No such reply grants
-// a lock, frees one, or takes one away. None leaves an orphan either, which would block others for a lease.
+// Replies break off, are missing, or arrive twice. Then connections are out of step, and calls get the replies to other calls. No such reply
+// grants, frees or takes away a lock. None leaves an orphan, a grant without a holder, which would block others for a lease.
 func TestFault_RepliesOutOfStep(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -98,7 +98,7 @@ func (r *room) enter(t *testing.T, lease *holdfast.Lease) bool {
 }
 
 // confuse puts connections out of step until the visitors have gone. A link gets its next fault only after a visitor on it was served. Otherwise,
-// on a busy machine, nobody might be served for as long as a runtime waits.
+// on a busy machine, faults might follow so fast that nobody is served before a runtime stops waiting.
 func confuse(links []*outOfStep, visitors *sync.WaitGroup) {
 	gone := make(chan struct{})
 	go func() { visitors.Wait(); close(gone) }()

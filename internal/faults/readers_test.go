@@ -70,7 +70,7 @@ func (m *mix) use(ctx context.Context, lock *holdfast.RWLock) {
 			length = rand.N(2 * mixLease)
 		}
 		spans.Hold(lease, length)
-		_ = lease.Release(ctx) // it may be lost
+		_ = lease.Release(ctx) // the lease may be lost
 	}
 }
 

@@ -22,7 +22,7 @@ type snapping struct {
 	command string
 	unsent  bool        // the connection breaks before the command is sent, not after
 	snapped atomic.Bool // a connection has broken
-	dialed  atomic.Bool // the dial after that has panicked
+	dialed  atomic.Bool // the dial after the break has panicked
 }
 
 func (s *snapping) dial(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -193,7 +193,7 @@ func (f *five) contend(t *testing.T, processes int, happen func()) *locktest.Spa
 						length = rand.N(3 * redLease) // while servers crash and restart
 					}
 					spans.Hold(lease, length)
-					_ = lease.Release(ctx) // it may have been lost
+					_ = lease.Release(ctx) // the lease may have been lost
 				}
 			})
 		}

@@ -25,7 +25,7 @@ func recommendedRights(t *testing.T) []string {
 	return strings.Fields(string(block[1]))
 }
 
-// Users lack one right each, and each recommended right is missing once. Every operation works, or returns an error that names the lock. No key
+// For each recommended right, there is a user who lacks it. Every operation of such a user works, or returns an error that names the lock. No key
 // without an expiry is left, although Redis does not roll scripts back.
 func TestFault_MissingRight(t *testing.T) {
 	t.Parallel()

@@ -23,8 +23,8 @@ import (
 // briefly has a lease so short that calls count as unanswered after 200 ms, and waiters give up after a second.
 var briefly = holdfast.Options{Lease: 600 * time.Millisecond}
 
-// permits waits until the wanted number of permits is free: acquires that were given up return theirs in the background. It fails if there are ever
-// more.
+// permits waits until the wanted number of permits is free, because acquires that were given up return their permits in the background. The test
+// fails if more permits are ever free.
 func permits(t *testing.T, p *locktest.Place, want int64) {
 	t.Helper()
 	are := func() int64 {
@@ -297,8 +297,8 @@ func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
 	}
 }
 
-// A release continues without its caller: Release returns half a second after its context has ended, and the permits are returned once, when Redis
-// is back. So are the permits of a caller that keeps waiting.
+// A release continues without its caller: Release returns half a second after its context has ended. When Redis is back, the permits are returned,
+// and only once. The same holds for the permits of a caller that keeps waiting.
 func TestFault_SemaphoreReleaseGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(proxy *faultproxy.Proxy){
@@ -390,7 +390,7 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 	for range 4 {
 		select {
 		case err := <-results:
-			_, silent := errors.AsType[net.Error](err) // a caller that has sent its own call gives it up after half a second, maybe just before Close
+			_, silent := errors.AsType[net.Error](err) // a caller that has sent its call itself stops waiting after half a second, maybe just before Close
 			assert.True(t, silent || errors.Is(err, holdfast.ErrClosed), "%v", err)
 		case <-time.After(locktest.Patience):
 			require.Fail(t, "nobody answers")

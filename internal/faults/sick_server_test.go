@@ -38,8 +38,8 @@ func TestFault_SickServer(t *testing.T) {
 	}
 }
 
-// Each call to a sick server ends in time whatever the client's options, in the two cases where these matter most: no answer at all, and no
-// connection.
+// Each call to a sick server ends in time, whatever the client's options are. The test covers the two sicknesses for which the options matter most:
+// no answer at all, and no connection.
 func TestFault_SickServerWhateverTheClient(t *testing.T) {
 	t.Parallel()
 	for _, s := range sicknesses[:2] {
@@ -83,7 +83,7 @@ func showSickServer(t *testing.T, s sickness, client string) {
 	var releases sync.Mutex
 	for i, p := range places {
 		calls.Go(func() {
-			if s.spares { // only the open connection works, and several releases at once could want another
+			if s.spares { // only the open connection works, and several releases at once could need a second one
 				releases.Lock()
 				defer releases.Unlock()
 			}
@@ -190,7 +190,7 @@ func checkSick(t *testing.T, s sickness, rt *holdfast.Runtime) {
 	}
 }
 
-// assertSays checks an error as seen by a reader who sees nothing else.
+// assertSays checks that an error alone, without any context, says what was called and what is wrong.
 func assertSays(t *testing.T, s sickness, err error, begins string) {
 	if !assert.Error(t, err, begins) {
 		return

@@ -27,7 +27,7 @@ type sickness struct {
 	typed  func(error) bool                                       // every error is of this type
 	reads  bool                                                   // calls that write nothing succeed
 	frees  bool                                                   // a lock can be released
-	may    bool                                                   // calls that write may succeed: Redis checks memory before a script's first write
+	may    bool                                                   // calls that write may succeed: Redis checks memory only before a script's first write
 	hides  bool                                                   // a client with many retries does not return the reason
 	spares bool                                                   // open connections are not affected
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // TestFault_TokensOverAReplicaWithASlowClock replaces the master with a server that has lost the counter of tokens and whose clock is behind.
-// Runtimes that used the lock before still get tokens that are larger than all earlier ones, no matter which runtime had those.
+// Runtimes that used the lock before still get tokens that are larger than all earlier ones, no matter which runtime got them.
 func TestFault_TokensOverAReplicaWithASlowClock(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

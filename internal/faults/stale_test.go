@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A lease whose key was deleted meanwhile does not affect the present holder of the lock: not by its renewals, not by Release, not by Extend.
+// If the key of a lease is deleted and somebody else acquires the lock, the old lease does not affect the new holder: not by its renewals, not by
+// Release, not by Extend.
 func TestFault_StaleLeaseTouchesNothing(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]holdfast.AcquireOption{
@@ -136,7 +137,8 @@ func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
 	}
 }
 
-// An owner re-enters its fixed lease for a longer time, and so finds that Redis has forgotten the lease. It then acquires like any other caller.
+// An owner with a fixed lease acquires the lock again, for a longer time. Redis has forgotten the first lease, so the owner acquires the lock like
+// any other caller.
 func TestFault_ReentryOfAForgottenLease(t *testing.T) {
 	t.Parallel()
 	for _, p := range locktest.OnOneServer(t) {

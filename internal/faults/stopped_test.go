@@ -34,7 +34,7 @@ const (
 
 func init() { childproc.Register("stopped holder", holdInChild) }
 
-// awakening has the observations of a holder that was stopped and continued.
+// awakening is what a holder observed whose process was stopped (SIGSTOP) and continued (SIGCONT).
 type awakening struct {
 	Stopped time.Duration // the time between two looks at the lease, or 0 if the lease was lost before the stop
 	Valid   bool          // whether the lease was valid at the first look after the stop
@@ -51,8 +51,8 @@ func monotonic() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// holdInChild reads names of locks from its input, and holds each lock until it is lost. While the lease is valid it writes to the lock's
-// registers.
+// holdInChild reads names of locks from its input, and holds each lock until it is lost. While the lease is valid, it writes to the
+// registers of the lock, which are keys in Redis (see writeRegisters).
 func holdInChild() {
 	client := func(addr string) *redis.Client {
 		return redis.NewClient(&redis.Options{
@@ -110,7 +110,7 @@ func watchLease(registers *redis.Client, lease *holdfast.Lease) (a awakening) {
 		switch {
 		case a.Stopped > 0:
 			a.Worst = max(a.Worst, now-last)
-		case now-last >= stopFor: // stopped by the parent, not by other load
+		case now-last >= stopFor: // so long a pause is the stop by the parent, not other load
 			a.Stopped, a.First, a.Valid = now-last, now, valid
 		}
 		last = now
@@ -189,7 +189,7 @@ func showStop(t *testing.T, p *locktest.Place, child *childproc.Handle, next *ho
 
 func lineOf(child *childproc.Handle) io.Reader { return strings.NewReader(child.Line()) }
 
-// stopReport sums up the tries.
+// stopReport sums up what the calls of showStop have found.
 type stopReport struct {
 	mu    sync.Mutex
 	told  []time.Duration // from SIGCONT to Done

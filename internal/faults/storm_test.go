@@ -23,7 +23,7 @@ import (
 // one kind.
 func TestFault_RenewalsBesideAStorm(t *testing.T) {
 	t.Parallel()
-	// The full run has 5 000 locks of 10 s for 25 s; otherwise the test does what a busy machine can do in a few seconds.
+	// The full run has 5 000 locks with leases of 10 s, and lasts 25 s. A short run does what a busy machine can do in a few seconds.
 	lease := time.Duration(locktest.Scaled(10, 3)) * time.Second
 	server := redistest.Start(t)
 	var events locktest.Recorder
@@ -89,8 +89,8 @@ func acquireAndRelease(rt *holdfast.Runtime, prefix string, stop chan struct{}, 
 	}
 }
 
-// watchRenewals polls the keys' TTLs for two leases and a half. Renewals are due after a third of the lease. For each one, watchRenewals returns how
-// late it was; 0 means that it was in time.
+// watchRenewals polls the keys' TTLs for two and a half times the lease. Renewals are due after a third of the lease. For each renewal, watchRenewals
+// returns how late it was; 0 means that it was in time.
 func watchRenewals(t *testing.T, client *redis.Client, names []string, lease time.Duration) (late []time.Duration) {
 	lowest := make([]time.Duration, len(names))
 	for i := range lowest {

@@ -102,8 +102,9 @@ func showWoken(t *testing.T, p *locktest.Place, holder, waiter *holdfast.Runtime
 	assert.Zero(t, late, "waits of more than 50 ms without a stall of the machine")
 }
 
-// TestFault_RefusedChannel has a process wait for several locks, of which one has a channel that its user may not subscribe to. The other channels
-// are subscribed to again after a reconnection, and an event names the refused one. When the user gets the right, that channel is subscribed to, too.
+// TestFault_RefusedChannel has a process wait for several locks. Its Redis user may not subscribe to the channel of one of them. After a reconnection
+// the process subscribes to the other channels again, and an event names the refused channel. When the user gets the right, the process subscribes to
+// that channel, too.
 func TestFault_RefusedChannel(t *testing.T) {
 	t.Parallel()
 	p := locktest.OwnPlaceOf(t, "lock")

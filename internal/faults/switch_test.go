@@ -25,7 +25,7 @@ var readers = map[string]func(*redis.ClusterOptions){
 }
 
 // TestFault_PlannedSwitch makes a master and a replica of a cluster change places. Nothing is lost: holders keep their locks, and callers can
-// acquire others, no matter where the client may read from.
+// acquire others, no matter which servers the client may read from.
 func TestFault_PlannedSwitch(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 1, 3*time.Second)
@@ -71,8 +71,8 @@ func TestFault_AckAfterSwitch(t *testing.T) {
 	locktest.Release(t, locktest.Acquire(t, rt.Lock(name)))
 }
 
-// TestFault_SubscriptionAfterSwitch makes a master and a replica change places. go-redis does not know it yet, so a waiter subscribes at the old
-// master. As a replica, the old master passes messages on, but a release at the new master does not count the waiter. As soon as go-redis knows the
+// TestFault_SubscriptionAfterSwitch makes a master and a replica change places. go-redis does not know this yet, so a waiter subscribes at the old
+// master. The old master, now a replica, passes messages on, but a release at the new master does not count the waiter. As soon as go-redis knows the
 // new master, the subscription moves there.
 func TestFault_SubscriptionAfterSwitch(t *testing.T) {
 	t.Parallel()

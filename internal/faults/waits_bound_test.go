@@ -15,7 +15,7 @@ import (
 )
 
 // A wait that ends before its request has been sent ends like any other, and is granted nothing later. The operating system may suspend a caller at
-// any line for longer than the caller wants to wait: here, when the caller looks up the lock's shard of the registry.
+// any line for longer than the caller wants to wait. In this test it does so when the caller looks up the lock's shard of the registry.
 func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock) (*holdfast.Lease, error){
@@ -129,7 +129,7 @@ func showGrantBeforeCancel(
 	locktest.Await(t, "the lock to be free", func() bool { return !p.Exists(t) })
 }
 
-// hastyContext ends as soon as a caller of Err has seen that it has not ended.
+// hastyContext is a context that ends right after the first call of Err, which still returns nil.
 type hastyContext struct {
 	context.Context
 	cancel context.CancelFunc

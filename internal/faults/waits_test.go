@@ -153,7 +153,8 @@ func (w *waits) awaitEnd(t *testing.T, all chan struct{}) {
 	}
 }
 
-// assertNothingIsLeft asserts that the locks soon have no holder and no waiter, here or in Redis: calls that were given up may still be in flight.
+// assertNothingIsLeft asserts that the locks soon have no holder and no waiter, neither in this process nor in Redis. It allows some time, because
+// calls that were given up may still be in flight.
 func (w *waits) assertNothingIsLeft(t *testing.T) {
 	t.Helper()
 	for _, lock := range w.locks {

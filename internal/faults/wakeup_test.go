@@ -47,8 +47,8 @@ func passedCount(s *holdfast.Semaphore) passed {
 	}
 }
 
-// TestFault_WakeUpsAreLost has 32 runtimes pass a lock, or the only permit, around while their connections for messages are killed all the time.
-// The lock never stays free for longer than the fallback while they wait.
+// TestFault_WakeUpsAreLost has 32 runtimes pass around a lock, or the only permit of a semaphore, while their connections for messages are killed
+// again and again. While runtimes wait, the lock never stays free for longer than the fallback.
 func TestFault_WakeUpsAreLost(t *testing.T) {
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		showRelay(t, p, func(rt *holdfast.Runtime) passed { return passedLock(p.Lock(rt)) })
@@ -175,7 +175,7 @@ func (r *relay) note(start time.Time) bool {
 	return r.left > 0
 }
 
-// killSubscribers breaks all connections for messages, again and again. stop ends that, and returns how many it has broken.
+// killSubscribers breaks all connections for messages, again and again. The function `stop` ends that, and returns the number of broken connections.
 func killSubscribers(t *testing.T, p *locktest.Place, every time.Duration) (stop func() int64) {
 	client, ended, killed := locktest.NewClient(t, p.Addr), make(chan struct{}), int64(0)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -72,7 +72,7 @@ func showKennel(t *testing.T, kind locktest.Kind, seed uint64) {
 		ends: map[string]time.Time{}, fixed: map[string]bool{}, renewals: map[string][]time.Time{},
 	}
 	k.renewal = renewalOf(kind)
-	pipe, err := k.bubble.Dial() // begins to serve
+	pipe, err := k.bubble.Dial() // makes the server begin to serve
 	require.NoError(t, err)
 	require.NoError(t, pipe.Close())
 	k.bubble.Server().SetPreHook(k.noteScript)
@@ -131,7 +131,7 @@ func (k *kennel) use(ctx context.Context, random *rand.Rand, rt *holdfast.Runtim
 	}
 }
 
-// hold keeps a lease for some time, unless the lease ends before, and records when the hold ended.
+// hold keeps a lease for some time, unless the lease ends earlier, and records when the hold ended.
 func (k *kennel) hold(ctx context.Context, random *rand.Rand, lease *holdfast.Lease, fixed bool) {
 	k.mu.Lock()
 	k.fixed[lease.ID()] = fixed
@@ -182,7 +182,8 @@ func (k *kennel) noteScript(_ *server.Peer, command string, args ...string) (don
 	return false
 }
 
-// checkEnd checks which grants were renewed, and that nothing is sent any more.
+// checkEnd checks that no grant was renewed after its end, except by a call that was waiting to be sent; that no fixed lease was renewed at all; and
+// that the server receives no more scripts.
 func (k *kennel) checkEnd(t *testing.T) {
 	<-time.After(2 * dogLease)
 	for _, name := range k.names {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// locktest.Kinds lists every kind of lock with one holder, so a promise for all such kinds is tested for each of them.
+// locktest.Kinds must list every kind of lock with one holder, because the tests of what all such kinds promise loop over it.
 func TestKinds_AreAllTested(t *testing.T) {
 	t.Parallel()
 	var tested, all []string

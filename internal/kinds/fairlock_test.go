@@ -118,8 +118,8 @@ func TestFairLock_GrantsInOrderOfQueueing(t *testing.T) {
 
 var monitored = regexp.MustCompile(`lua\] "(rpush|hset)" "([^"]*)" "([^"]*:\d+)"`)
 
-// watchFairness monitors the server's commands. The function that it returns gives the owners that entered the queue, and those that were
-// granted the lock, in order.
+// watchFairness monitors the server's commands. The function that it returns gives two lists, each in order: the owners that entered the queue, and
+// the owners that were granted the lock.
 func watchFairness(t *testing.T, addr, name string) func() (queued, granted []string) {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 		return state.Queue
 	}
 	locktest.Await(t, "the waiter to be in the queue, and subscribed", func() bool {
-		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // its own channel, and that of other kinds
+		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // the waiter's own channel, and the channel for releases of other kinds
 	})
 	require.NoError(t, child.Stop())
 	locktest.Release(t, holder)
@@ -213,7 +213,7 @@ func TestFairLock_SkewedPeer(t *testing.T) {
 	require.NoError(t, theirs.Lock(t.Context(), 0))
 	pending := p.Lock(rt).AcquireAsync(t.Context())
 	p.WaitForWaiter(t, rt)
-	held, err := peer.RFairLock(p.Name, 2).TryLock(t.Context(), 0) // drops all waiters
+	held, err := peer.RFairLock(p.Name, 2).TryLock(t.Context(), 0) // this call removes our waiters from the queue
 	require.NoError(t, err)
 	require.False(t, held)
 	locktest.Await(t, "its place again", func() bool { return len(locktest.Recorded[holdfast.QueueLost](&events)) == 1 })
@@ -223,8 +223,8 @@ func TestFairLock_SkewedPeer(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// A failover may bring back the place of a waiter that was granted the lock or has left. Such a place blocks no other waiter, even while its process
-// is alive.
+// A failover may bring back the place of a waiter that was granted the lock or has left. Such a place blocks no other waiter, even while the
+// process that had the place is alive.
 func TestFairLock_PlaceThatCameBackIsLeft(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -267,7 +267,7 @@ func TestFairLock_LeavingHeadWakesTheNext(t *testing.T) {
 			state, err := p.Lock(holder).Inspect(t.Context())
 			return err == nil && len(state.Queue) == 2
 		})
-		proxy.Blackhole(true) // so the head does not receive the message that it is next
+		proxy.Blackhole(true) // so the head is not told that it is next
 		locktest.Release(t, lease)
 		proxy.Blackhole(false)
 		start := time.Now()

@@ -27,7 +27,7 @@ func (k *tokens) check(t *testing.T, lease *holdfast.Lease) bool {
 	return ok
 }
 
-// Tokens increase across goroutines, runtimes, hand-offs, passes and turns, and across a restart that loses all data.
+// Tokens increase however the lock goes from one goroutine or runtime to the next, and also across a restart that loses all data.
 func TestFencedLock_TokensIncrease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

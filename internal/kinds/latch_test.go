@@ -24,7 +24,7 @@ func latch(t *testing.T, p *locktest.Place, count int) *holdfast.CountDownLatch 
 	return l
 }
 
-// counts asserts how much is left to count.
+// counts asserts the latch's count.
 func counts(t *testing.T, l *holdfast.CountDownLatch, want int) {
 	t.Helper()
 	n, err := l.Count(t.Context())

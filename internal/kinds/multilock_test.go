@@ -36,7 +36,7 @@ func newTeam(p *locktest.Place, n int, runtimes ...*holdfast.Runtime) *team {
 	return m
 }
 
-// of returns another runtime's handles of the same locks.
+// of returns the team's locks as another runtime sees them.
 func (m *team) of(rt *holdfast.Runtime) []*holdfast.Lock {
 	var locks []*holdfast.Lock
 	for _, place := range m.places {
@@ -168,7 +168,7 @@ func TestMultiLock_TakesMembersInOrder(t *testing.T) {
 	})
 }
 
-// A multi lock that waits for one member does not block the other members for long, whichever one it waits for.
+// A multi lock that waits for one of its members, no matter which, does not block the others for long.
 func TestMultiLock_WaitsWithBoundsWhileItHolds(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -202,8 +202,8 @@ func TestMultiLock_WaitsWithBoundsWhileItHolds(t *testing.T) {
 	})
 }
 
-// Callers that already hold one member and want another can form a cycle that no order prevents. A multi lock gets out of it by releasing its
-// members.
+// Callers that already hold one member and want another can form a cycle that no order prevents. A multi lock breaks such a cycle by releasing
+// its members.
 func TestMultiLock_LeavesACircle(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

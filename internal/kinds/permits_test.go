@@ -103,8 +103,8 @@ func TestPermitSemaphore_DeadHoldersPermitsComeBack(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// The watchdog renews permits. A permit with a fixed lease expires, which is reported. When the other permit has been released, Redis counts all
-// permits as free.
+// The watchdog renews permits. A permit with a fixed lease expires, and its holder learns of that. When the renewed permit has been released,
+// Redis counts all permits as free.
 func TestPermitSemaphore_Leases(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, showPermitLeases)

@@ -68,7 +68,7 @@ func (s *servers) held(t *testing.T) (held []int) {
 	return held
 }
 
-// awaitHeld waits until exactly n servers have the key. A red lock does not wait for members that answer late: those are released in the background.
+// awaitHeld waits until exactly n servers have the key. It takes a while: members that answer a red lock late are released in the background.
 func (s *servers) awaitHeld(t *testing.T, n int) {
 	t.Helper()
 	locktest.Await(t, "nothing else to be left", func() bool { return len(s.held(t)) == n })
@@ -151,7 +151,7 @@ func TestRedLock_WaitsForAMajority(t *testing.T) {
 	})
 }
 
-// An acquire whose context ends at the beginning of a round still names a holder that an earlier round has found.
+// If an acquire's context ends at the beginning of a round, its error still names a holder that an earlier round has found.
 func TestRedLock_TellsWhatEarlierRoundsLearned(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")

@@ -120,7 +120,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		t.Logf("alone: the writer got the lock %v after the reader's death", took)
 		assert.Less(t, took, 2*lease+stalls.Slack())
 
-		// A living reader that outlasts the leases of dead ones is then the last reader, whatever the dead ones have left behind in Redis.
+		// When the leases of the dead readers have ended, a living reader is the last reader, whatever the dead ones have left behind in Redis.
 		living := locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		die()
 		pending := waiting()
@@ -174,9 +174,9 @@ func TestRWLock_WatchdogRenewsItsOwnAlone(t *testing.T) {
 	})
 }
 
-// A writer gets the lock although readers acquire and release it without a pause. Its own process serves readers and writers in order of
-// arrival. Readers of another process may overlap for ever by Redisson's rules, but whenever the last of them has released, new readers let the
-// writer go first.
+// A writer gets the lock although readers acquire and release it without a pause. If the readers are in the writer's process, that process serves
+// all in order of arrival. By Redisson's rules, readers of another process keep the writer out for as long as they overlap. But
+// whenever no reader has the lock, new readers let the writer go first.
 func TestRWLock_WritersAreNotStarved(t *testing.T) {
 	for where, elsewhere := range map[string]bool{"same process": false, "another process": true} {
 		t.Run(where, func(t *testing.T) {

@@ -43,7 +43,7 @@ func inTimeOrLater(t *testing.T, err error) {
 	}
 }
 
-// A wait that ends at any moment loses no permit.
+// A wait loses no permit, no matter when it ends.
 func TestSemaphore_CancelLosesNoPermit(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

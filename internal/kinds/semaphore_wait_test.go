@@ -153,7 +153,8 @@ func TestSemaphore_InOrderOfArrival(t *testing.T) {
 	})
 }
 
-// announced is a context. When a caller first waits for its end, it closes the channel `asked`. By then the caller has sent its request.
+// announced is a context that closes the channel `asked` when a caller first waits for the end of the context. By then the caller has sent its
+// request.
 type announced struct {
 	context.Context
 	once  sync.Once

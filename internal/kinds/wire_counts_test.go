@@ -100,7 +100,7 @@ func answer(value any, err error) any {
 	return value
 }
 
-// In every operation, a semaphore or latch has the same key, TTL, messages and answers as Redisson's. Its only other keys have our prefix, and
+// In every operation, a semaphore or latch has the same key, TTL, messages and answers as Redisson's. All its other keys have our prefix, and
 // expire.
 func TestWire_CountsLookLikeRedissons(t *testing.T) {
 	t.Parallel()
@@ -167,7 +167,7 @@ func messagesOf(t *testing.T, client redis.UniversalClient, pubsub *redis.PubSub
 }
 
 // A semaphore alternates between our process and a peer that does only what Redisson does: each takes two of three permits, and releases them
-// only when the other wants them. Redisson's waiters do not poll, so each of their waits is ended by our message.
+// only when the other wants them. Redisson's waiters do not poll, so only our message can end one of their waits.
 func TestWire_SemaphoreContendsWithRedisson(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -191,7 +191,7 @@ func TestWire_SemaphoreContendsWithRedisson(t *testing.T) {
 			for ctx.Err() == nil && !waiting[1-self].Load() && !finished[1-self].Load() {
 				runtime.Gosched()
 			}
-			<-time.After(2 * time.Millisecond) // long enough for the other to subscribe
+			<-time.After(2 * time.Millisecond) // long enough for the other side to subscribe
 			inside = false
 			if !assert.NoError(t, release(ctx, 2)) {
 				return
@@ -205,7 +205,7 @@ func TestWire_SemaphoreContendsWithRedisson(t *testing.T) {
 	group.Wait()
 	took := time.Since(began)
 	t.Logf("%d rounds each in %v; the peer was woken %d times by a message", rounds, took.Round(time.Millisecond), peer.Wakeups().ByMessage)
-	assert.Positive(t, peer.Wakeups().ByMessage) // on a busy machine fewer than rounds: permits may become free while a waiter subscribes
+	assert.Positive(t, peer.Wakeups().ByMessage) // may be fewer than rounds: on a busy machine, permits may become free while a waiter subscribes
 	assert.Less(t, took, time.Duration(rounds)*time.Second/2, "their messages end our waits: polling would take a second each time")
 	assert.Zero(t, peer.Malformed())
 	returned(t, ours, 3)

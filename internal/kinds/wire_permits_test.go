@@ -272,8 +272,8 @@ func TestWire_PermitsForRedissonsWhoWantSeveral(t *testing.T) {
 	})
 }
 
-// A permit of Redisson's is free again after its lease. Our side waits ten seconds longer, because the clock that set the expiry may be wrong;
-// Redisson's own clients take the permit sooner. A Redisson client whose clock is up to ten seconds ahead does not take our permits too early.
+// Redisson's clients may take a permit of Redisson's as soon as its lease has ended. Our side waits ten seconds longer, because the clock that set
+// the expiry may be wrong. A Redisson client whose clock is up to ten seconds ahead does not take our permits too early.
 func TestWire_PermitsOfClientsWithOtherClocks(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

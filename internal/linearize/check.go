@@ -14,7 +14,8 @@ type Verdict struct {
 	Took         time.Duration // the time for the check
 }
 
-// Check checks a history. patience limits how long porcupine may search for an order of the operations on one name, or of one part of them.
+// Check checks a history. patience limits how long porcupine may search for an order of all operations on one name, or of a part of
+// these operations.
 func Check(h *History, patience time.Duration) *Verdict {
 	start, v, f := time.Now(), &Verdict{}, factsOf(h)
 	v.checkIntervals(f)

@@ -117,7 +117,7 @@ func (f *facts) overlaps(k Kind, terms []*term) []string {
 	return append(alone.Overlaps(), alone.Meets(&shared)...)
 }
 
-// unknown checks A4: when the observer looks at Redis, it finds each lease that its holder still sees as valid afterwards. Leases that
+// unknown checks A4: if a holder still sees its lease as valid after a look of the observer at Redis, that look has found the lease. Leases that
 // were released by force are excused until their holders must have learned of it.
 func (f *facts) unknown(name string, terms []*term) (wrong []string) {
 	looks := f.h.Looks

@@ -84,12 +84,12 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 // isGrant reports whether an operation has returned a lease.
 func (o *Op) isGrant() bool { return o.Result == isOK && (o.Do == doAcquire || o.Do == doTry) }
 
-// sentFor is when the attempt behind a grant was sent. The server ends the lease at the local deadline plus margin, and the attempt was sent the
-// lease's length before that.
+// sentFor returns the instant at which the attempt behind a grant was sent. The server ends the lease at the local deadline plus margin, and the
+// attempt was sent one length of the lease before that end.
 func sentFor(op *Op) time.Duration { return op.Until - op.Length + margin(op.Length) }
 
-// begin is the instant from which the model may place an acquire: when the attempt behind the grant's deadline was sent, or when the user called if
-// that was later. Redis may have made the grant at an earlier attempt. That makes no difference: Redis has had the grant since then, so nobody
+// begin is the instant from which the model may place an acquire: when the attempt behind the grant's deadline was sent, or when the user called,
+// whichever is later. Redis may have made the grant at an earlier attempt. That makes no difference: Redis has had the grant since then, so nobody
 // else can have had the lock in between. For grants that may have been released by force, see operations.
 func begin(op *Op) time.Duration {
 	return min(max(op.Call, sentFor(op)), op.Return)
@@ -102,7 +102,7 @@ type piece struct {
 }
 
 // cut divides a history at its quiet points, where no operation is in flight, no lease is held and the queue is empty. The pieces can be
-// checked one by one: at a quiet point the model knows only that the lock is free, and the largest token.
+// checked one by one, because at a quiet point the model knows only two things: the lock is free, and which token was the largest.
 func cut(k Kind, ops []porcupine.Operation) (pieces []piece) {
 	out := map[int]struct{}{}
 	queue := map[string]struct{}{}
@@ -173,8 +173,8 @@ func explain(k Kind, ops []porcupine.Operation) string {
 	return "the last of these:" + strings.Join(lines, "")
 }
 
-// until returns a history up to the return of one operation. Of the operations in flight at that time, it includes those that may make others
-// possible.
+// until returns a history up to the return of one operation. Of the operations in flight at that time, it includes only the kinds that may make
+// another operation possible, such as releases.
 func until(ops []porcupine.Operation, last int) []porcupine.Operation {
 	part := slices.Clone(ops[:last+1])
 	for _, op := range ops[last+1:] {

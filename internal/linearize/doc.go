@@ -14,7 +14,8 @@
 //
 // # Assertions
 //
-// The numbers are those of SAFETY.md, except for A5: Run checks SAFETY.md's A5, that nothing is left at the end.
+// The numbers are those of SAFETY.md, except for A5, which is another assertion here. SAFETY.md's A5, that nothing is left at the end, is
+// checked by Run.
 //
 //	A1  tokens of one name are distinct, and each is larger than all tokens returned before it was asked for
 //	A2  a resource that refuses smaller tokens never refuses a holder whose lease is valid afterwards

@@ -96,8 +96,9 @@ func (f *facts) crowded(op *Op) bool {
 	})
 }
 
-// anyDoubt reports whether Redis may count a permit as taken although nobody holds it. Redis takes such a permit back ten seconds after its
-// lease. An acquire may also have taken its permit by an attempt whose reply was lost, before the attempt with which its lease begins.
+// anyDoubt reports whether Redis may count a permit as taken although nobody holds it. Redis takes such a permit back ten seconds after the
+// permit's lease has ended. An acquire may also have taken its permit by an attempt whose reply was lost, before the attempt with which its
+// lease begins.
 func (f *facts) anyDoubt(op *Op) bool {
 	return slices.ContainsFunc(f.ops[op.Name], func(other *Op) bool {
 		until := time.Duration(-1)

@@ -39,7 +39,8 @@ func plan(kind linearize.Kind) linearize.Plan {
 	return p
 }
 
-// leaseAtLeast is longer where everything is slower: a user that never gets an answer within a lease proves nothing.
+// leaseAtLeast returns the shortest lease that a run may draw. It is longer in runs in which everything is slower: a user that never gets an answer
+// within a lease proves nothing.
 func leaseAtLeast() time.Duration {
 	if locktest.Scaled(20, 1) == 1 {
 		return 250 * time.Millisecond
@@ -79,7 +80,7 @@ func TestRecheck(t *testing.T) {
 	check(t, h, path)
 }
 
-// kept keeps a short history and returns its file, which contains all of it.
+// kept writes a short history to a file, checks that the file contains all of it, and returns the path.
 func kept(t *testing.T) string {
 	p := plan(linearize.KindOf("fair lock")) // its history has queues, too
 	p.Duration, p.Least = time.Second, 200

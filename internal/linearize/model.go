@@ -10,7 +10,7 @@ import (
 
 // The changes of a queue that the observer sees. They are checked like operations, but no user requests them.
 const (
-	doEnter = "enter" // grants have joined the end of the queue: one operation, because their order is known and none overtakes another
+	doEnter = "enter" // grants have joined the end of the queue: one operation for all of them, because their order is known
 	doLeave = "leave" // Grant has left the queue without being granted the lock
 )
 
@@ -205,8 +205,8 @@ func (s *state) ends(k Kind, op *Op) bool {
 	return true
 }
 
-// isForced applies a forced release. Nothing is held afterwards; if there was nothing to release, nothing was held before. If the result is
-// unknown, all that is held becomes doubtful.
+// isForced applies a forced release. If it released something, nobody holds the lock afterwards. If it found nothing, the lock was free before.
+// If the result is unknown, all that is held becomes doubtful.
 func (s *state) isForced(op *Op) bool {
 	switch op.Result {
 	case isBusy:

@@ -13,7 +13,7 @@ import (
 )
 
 // Each history is a few operations. An operation is written as a verb, the number of the lease, its call and return in ms, the result, and
-// optional fields. Unless owner= or grant= says otherwise, the owner and the runtime have the lease's number too, and the grant is g and that number.
+// optional fields. Unless owner= or grant= says otherwise, the owner and the runtime have the lease's number too. The grant of lease 1 is then g1.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 // Mutant is a script that is broken on purpose.
 type Mutant struct {
 	Name     string
-	Kind     string // the kind of lock whose histories show it
+	Kind     string // the kind of lock whose histories reveal the mutant
 	Old, New string // text of the scripts
 }
 

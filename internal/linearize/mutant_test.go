@@ -17,7 +17,7 @@ const (
 	mutantPatience = 2 * time.Second
 )
 
-// Each script that is broken on purpose is noticed within three tries. The lines that begin with "mutant" are for the table in SAFETY.md.
+// Each script that is broken on purpose is noticed within three tries. The test prints lines that begin with "mutant", for the table in SAFETY.md.
 func TestLinearize_Mutants(t *testing.T) {
 	for i := range linearize.Mutants {
 		mutant := &linearize.Mutants[i]

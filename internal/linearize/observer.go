@@ -79,6 +79,6 @@ func readSeen(reply []any) Seen {
 }
 
 func number(reply any) int64 {
-	n, _ := strconv.ParseInt(reply.(string), 10, 64) // Redis has written it
+	n, _ := strconv.ParseInt(reply.(string), 10, 64) // no error: Redis wrote the number
 	return n
 }

@@ -33,7 +33,7 @@ func (f *facts) sightings(name string) map[string]*sighting {
 		}
 		return all[grant]
 	}
-	var last time.Duration // the look before
+	var last time.Duration // when the previous look began
 	for _, look := range f.h.Looks {
 		for _, grant := range look.Seen[name].Queue {
 			of(grant).after = look.Call

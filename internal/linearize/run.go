@@ -49,7 +49,7 @@ type run struct {
 
 func (r *run) nextLease() int { return int(r.leases.Add(1)) }
 
-// register is a resource that refuses smaller tokens than it has seen (M. Kleppmann, "How to do distributed locking", 2016).
+// register is a resource that refuses tokens smaller than the largest it has seen (M. Kleppmann, "How to do distributed locking", 2016).
 type register struct {
 	mu      sync.Mutex
 	largest int64

@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Main is the TestMain of packages whose tests mostly wait, for a lease to end or for Redis. Unless -parallel says otherwise, a short run has
-// twelve tests at a time. A full run, which checks times, and a run with the race detector, which needs the processors, have four. Main exits.
+// Main is the TestMain of packages whose tests mostly wait for a lease to end or for Redis. Unless -parallel says otherwise, a short run has
+// twelve tests running at a time. A full run has only four, because it checks times; so has a run with the race detector, because it needs the
+// processors. Main ends the process.
 func Main(m *testing.M) {
 	flag.Parse()
 	if !isSet("test.parallel") {

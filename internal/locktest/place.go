@@ -27,7 +27,7 @@ type Place struct {
 	Addr   string
 	Name   string
 	Redis  redis.UniversalClient // for looking at the server; no runtime uses it
-	Server *redistest.Server     // nil if others use it too
+	Server *redistest.Server     // nil if other tests use the server too
 
 	Cluster *redistest.Cluster // nil on a single server
 	Guarded *redistest.Guarded // nil without Sentinel
@@ -39,12 +39,12 @@ func Stranger(thread int) string {
 	return "7c9e6679-7425-40de-944b-e07fc1f90ae7:" + strconv.Itoa(thread)
 }
 
-// Another is the same place with another lock name, for a subtest.
+// Another returns the same place with another lock name, for a subtest.
 func (p *Place) Another(t *testing.T) *Place {
 	return p.Named(redistest.Name(t))
 }
 
-// Named is the same place with this lock name. In a cluster the name gets a suffix, if needed, so that it is on the same server.
+// Named returns the same place with this lock name. In a cluster the name gets a suffix, if needed, so that it is on the same server.
 func (p *Place) Named(name string) *Place {
 	q := *p
 	q.Name = name
@@ -107,7 +107,7 @@ func (p *Place) ProxiedClient(t *testing.T) (redis.UniversalClient, *faultproxy.
 	}), proxy
 }
 
-// Fields returns the lock's holders in Redis, with their counts. It is empty if the lock is free. The mode of a read/write lock is left out.
+// Fields returns the lock's holders in Redis, with their counts. The map is empty if the lock is free. The mode of a read/write lock is left out.
 func (p *Place) Fields(t *testing.T) map[string]string {
 	fields, err := p.Redis.HGetAll(context.Background(), p.Name).Result()
 	assert.NoError(t, err)

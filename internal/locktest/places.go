@@ -16,7 +16,7 @@ type server struct {
 	Addr func(t *testing.T) string
 }
 
-// servers are the servers for tests of promises without faults.
+// servers are the servers on which promises are tested without faults.
 var servers = []server{
 	{"redis", func(t *testing.T) string { return redistest.Shared(t).Addr() }},
 	{"embedded", func(t *testing.T) string {
@@ -133,8 +133,8 @@ func OnServer(t *testing.T, server *redistest.Server) []*Place {
 	return places
 }
 
-// InTurn is OnOwnServer for tests that need the whole machine: the kinds are tested one after the other. No other test runs meanwhile if this one is
-// not parallel.
+// InTurn is OnOwnServer for tests that need the whole machine: the kinds are tested one after the other. If the test that calls InTurn
+// is not parallel, no other test runs meanwhile.
 func InTurn(t *testing.T, show func(t *testing.T, p *Place)) {
 	for _, kind := range Kinds {
 		t.Run(kind.Name+"/own", func(t *testing.T) { show(t, OwnPlace(t, kind)) })

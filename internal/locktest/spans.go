@@ -27,7 +27,7 @@ func (s *Spans) Hold(lease *holdfast.Lease, d time.Duration) {
 	defer looks.Stop()
 	var seen span
 	for start := time.Now(); ; <-looks.C {
-		now := time.Now() // before the look: a lease that it finds valid is valid now, too
+		now := time.Now() // read before lease.Valid is called: if that returns true, the lease was valid at this instant, too
 		if !lease.Valid() {
 			break
 		}
@@ -63,7 +63,7 @@ func (s *Spans) AtOnce() (most int) {
 		changes = append(changes, change{a.from, 1}, change{a.to, -1})
 	}
 	slices.SortFunc(changes, func(a, b change) int {
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) // a lease that ends at an instant ends before another begins
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) // at the same instant, ends come before beginnings
 	})
 	n := 0
 	for _, c := range changes {

@@ -35,8 +35,8 @@ func (p *Player) Take() string {
 	return text
 }
 
-// SetPolicy sets the policy from options: lease, max, for, linger, counts, acks, waiters, jitter as a fraction of its bound, and a kind other
-// than the plain lock.
+// SetPolicy sets the policy and the kind from options, each a word or name=value: "lease", "max", "for", "linger", "counts", "acks", "waiters",
+// "jitter" (as a fraction of its bound), and "kind" (by default the plain lock).
 func (p *Player) SetPolicy(options []string) {
 	lease, jitter := 30*time.Second, 0.0
 	p.ends = false
@@ -166,7 +166,7 @@ func (p *Player) Read(line string, alarmAt time.Duration) (verb string, a Argume
 	return verb, a
 }
 
-// Sweep writes "stop" if the registry would stop the actor of this machine when it sweeps.
+// Sweep writes "stop" if the registry, in a sweep, would stop the actor of this machine.
 func (p *Player) Sweep(m wait.Machine) {
 	if m.Idle() {
 		p.Writef("stop")

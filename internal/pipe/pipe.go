@@ -1,5 +1,5 @@
-// Package pipe connects clients to a miniredis of the same process by pipes in memory, without sockets. So it also works in a bubble of
-// testing/synctest, where the time of clients and server is the bubble's.
+// Package pipe connects clients to a miniredis in the same process. It uses pipes in memory instead of sockets, so it also works in a bubble of
+// testing/synctest, where clients and server share the bubble's fake time.
 package pipe
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// NewServer starts a server whose clock runs. It ends with the test.
+// NewServer starts a server that expires keys as time passes. The server is closed at the end of the test.
 func NewServer(tb testing.TB) *miniredis.Miniredis {
 	server := miniredis.NewMiniRedis()
 	server.ClockTTL(true)
@@ -36,7 +36,7 @@ type Link struct {
 	refused bool // a connection was refused
 }
 
-// Cut breaks the connections and allows no new ones.
+// Cut breaks the link's connections. Until Heal, new connections are refused.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,8 +88,8 @@ func (l *Link) Client(server *miniredis.Miniredis) *redis.Client {
 	})
 }
 
-// AwaitEnd waits for as long as a closed client of the link needs to end its goroutines. After connections were refused, go-redis checks only
-// once a second whether it may stop dialing.
+// AwaitEnd waits for as long as a closed client of the link needs to end its goroutines. That takes long if connections were refused: go-redis
+// then checks only once a second whether it may stop dialing.
 func (l *Link) AwaitEnd() {
 	l.mu.Lock()
 	refused := l.refused

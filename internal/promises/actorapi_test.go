@@ -185,7 +185,7 @@ func TestActorAPI_TwoRuntimesInOneSystem(t *testing.T) {
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		system := actor.NewActorSystem(
 			actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
-			actor.WithDeadLetterThrottleInterval(time.Millisecond), // each interval takes a goroutine
+			actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine sleeps through each interval
 		)
 		defer system.Shutdown()
 		one := p.Runtime(t, holdfast.Options{System: system})

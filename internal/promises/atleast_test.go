@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// promptly limits how long after the end of an at-least time its first waiter gets the lock.
+// promptly is the longest time that may pass from the end of an at-least time until the first waiter gets the lock.
 const promptly = 30 * time.Millisecond
 
 // inBubble runs a test for each kind of lock whose leases may have bounds, with two processes.
@@ -269,7 +269,8 @@ func TestAtLeast_OfAMultiLock(t *testing.T) {
 	}
 }
 
-// If a writer's owner also reads, the at-least time still keeps everybody else out, readers too. After that the lock becomes a read lock.
+// If a writer's owner also reads, the at-least time still keeps everybody else out, readers too. After that time, the lock becomes a read
+// lock.
 func TestAtLeast_OfAWriterWhoReads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

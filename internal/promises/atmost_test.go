@@ -24,8 +24,8 @@ func bounded() (kinds []locktest.Kind) {
 	return kinds
 }
 
-// A lease acquired WithAtMost is renewed up to that time, never past it. Then it is lost, and the reason is "at most". The next waiter gets the
-// lock at once.
+// A lease acquired WithAtMost is renewed until its at-most time, never past it. At that time the lease is lost, and the reason is "at most".
+// The next waiter gets the lock at once.
 func TestAtMost_LeaseIsLostThen(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bounded() {

@@ -135,7 +135,7 @@ func showCloseWithoutServer(t *testing.T, p *locktest.Place) {
 	assert.ErrorContains(t, rt.Close(t.Context()), "the context of another call ended", "a later call waits for the end, and does not hide it")
 }
 
-// showCloseOfNoServer closes, with a context that never ends, while Redis is paused and stays so.
+// showCloseOfNoServer calls Close with a context that never ends. Redis is paused before, and stays paused.
 func showCloseOfNoServer(t *testing.T, p *locktest.Place) {
 	const lease = 3 * time.Second
 	rt, err := holdfast.New(p.Client(t), holdfast.Options{Lease: lease, PubSub: p.PubSub, Logger: locktest.Quiet()})
@@ -192,7 +192,7 @@ func showCloseOverCut(t *testing.T, p *locktest.Place) {
 	assert.Empty(t, p.Keys(t))
 }
 
-// showCloseInTheMiddle closes while acquires, passes and releases are in flight.
+// showCloseInTheMiddle closes while locks are being acquired, passed on and released.
 func showCloseInTheMiddle(t *testing.T, p *locktest.Place) {
 	for i := range 30 {
 		rt := p.Runtime(t, holdfast.Options{})

@@ -1,2 +1,2 @@
-// Package promises tests what holds for every kind of lock on every setup: on a server, on a cluster, behind Sentinels.
+// Package promises tests the promises that every kind of lock keeps on every setup: on a server, on a cluster, behind Sentinels.
 package promises

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// While links are slow, break and lose replies, there is never more than one leader. When they have healed, every candidate learns of the leader
-// that stays.
+// While links are slow, break and lose replies, there is never more than one leader. When the links have healed, every candidate learns of the
+// leader that stays.
 func TestElection_BadLinks(t *testing.T) {
 	t.Parallel()
 	place := locktest.Somewhere(t)
@@ -41,7 +41,7 @@ func TestElection_BadLinks(t *testing.T) {
 	p.settled(t)
 }
 
-// finish ends a term, unless it has ended.
+// finish ends a term, unless it has already ended.
 func (m *mandate) finish() {
 	select {
 	case m.end <- nil:

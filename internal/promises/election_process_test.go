@@ -40,7 +40,7 @@ func campaignInChild() {
 	}))
 }
 
-// child is a candidate in a process of its own. token is that of its last term.
+// child is a candidate in a process of its own. token is the token of its last term.
 type child struct {
 	*childproc.Handle
 	token int64

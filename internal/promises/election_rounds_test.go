@@ -142,7 +142,7 @@ func (g *government) inOffice() *term {
 	}
 }
 
-// successor returns the first term with a larger token, and waits for it if necessary.
+// successor returns the first term with a larger token than the given term's, and waits for such a term if necessary.
 func (g *government) successor(of *term) *term {
 	g.t.Helper()
 	for {
@@ -154,7 +154,7 @@ func (g *government) successor(of *term) *term {
 }
 
 // The leader among five processes is killed, cut off, stopped or asked to resign, many times. No two terms overlap by the clock of an observer,
-// and tokens grow. A successor leads within a lease and a second after a death, and within 100 ms after a resignation.
+// and tokens grow. After a death, a successor leads within the length of a lease plus a second; after a resignation, within 100 ms.
 func TestElection_TermsNeverOverlapAmongProcesses(t *testing.T) {
 	t.Parallel()
 	g := &government{t: t, server: redistest.Start(t), lease: locktest.Unhurried(time.Second), said: make(chan said, 1000)}
@@ -183,7 +183,7 @@ func TestElection_TermsNeverOverlapAmongProcesses(t *testing.T) {
 			leader.of.Send("resign")
 		}
 		next := g.successor(leader)
-		if next.begin > began.UnixNano() { // otherwise the term had ended by itself before
+		if next.begin > began.UnixNano() { // otherwise the term had ended by itself, before the test ended it
 			took[how] = append(took[how], time.Duration(next.begin-began.UnixNano()))
 		}
 		switch how {

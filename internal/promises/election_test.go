@@ -45,10 +45,10 @@ type mandate struct {
 	*candidate
 	holdfast.Term
 	ctx context.Context
-	end chan error // a value ends the term; lead returns it
+	end chan error // a value sent here ends the term: lead returns the value
 }
 
-// newParliament makes an election with one candidate for each runtime. It is over when the test ends.
+// newParliament makes an election with one candidate for each runtime. The election is over when the test ends.
 func newParliament(t *testing.T, name string, o holdfast.ElectionOptions, runtimes ...*holdfast.Runtime) *parliament {
 	p := &parliament{t: t, begun: make(chan *mandate)}
 	for i, rt := range runtimes {
@@ -232,7 +232,7 @@ func TestElection_WatchersSeeEveryLeader(t *testing.T) {
 		}
 		stop()
 		go func() { watchers.Wait(); close(seen) }()
-		for range seen { // of the last term
+		for range seen { // what the watchers still see of the last term
 		}
 		for range rt().Election(place.Name, holdfast.ElectionOptions{}).Watch(t.Context()) {
 			break // this also ends the watch
@@ -333,7 +333,7 @@ func TestElection_PanicGivesTheLeadershipUp(t *testing.T) {
 	assert.NoError(t, e.Run(t.Context(), func(context.Context, holdfast.Term) error { return holdfast.ErrResign }))
 }
 
-// The leadership is kept until lead returns, no matter how long ago its context ended.
+// The leadership is kept until lead returns, no matter how long ago the context that lead was given has ended.
 func TestElection_LeadReturnsBeforeAnotherLeads(t *testing.T) {
 	t.Parallel()
 	place := locktest.Somewhere(t)
@@ -394,7 +394,7 @@ func TestElection_NoDeadLettersAfterClose(t *testing.T) {
 	place := locktest.Somewhere(t)
 	system := actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
-		actor.WithDeadLetterThrottleInterval(time.Millisecond), // each interval takes a goroutine
+		actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine sleeps through each interval
 	)
 	defer system.Shutdown()
 	rt := place.Runtime(t, holdfast.Options{System: system})

@@ -113,7 +113,7 @@ func TestElection_LostMessageDelaysButLosesNothing(t *testing.T) {
 			require.NoError(t, h.server.Client().HSet(t.Context(), key, fields...).Err())
 		}
 		write("chair", "somebody:1", "1")
-		write(key, "grant", "somebody:1", "token", "5", "runtime", "somebody", "value", "v", "since", "1000") // and no message
+		write(key, "grant", "somebody:1", "token", "5", "runtime", "somebody", "value", "v", "since", "1000") // without publishing a message
 		written := time.Now()
 		assert.Equal(t, holdfast.Leader{Value: "v", Runtime: "somebody", Token: 5, Since: time.Unix(1, 0)}, <-seen)
 		assert.LessOrEqual(t, time.Since(written), 30*time.Second)
@@ -133,7 +133,7 @@ func TestElection_LostMessageDelaysButLosesNothing(t *testing.T) {
 	})
 }
 
-// If the leader's hash is lost, by a failover or because somebody deletes it, the leader writes it again.
+// If the hash that names the leader is lost, by a failover or because somebody deletes it, the leader writes it again.
 func TestElection_LostHashIsWrittenAgain(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
 		a, b := h.candidates[0], h.candidates[1]

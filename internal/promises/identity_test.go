@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Two processes that continue from one snapshot of a virtual machine have the same UUID and the same next number for their IDs. They still exclude
+// Two processes that continue from one snapshot of a virtual machine have the same UUID, and the same number for their next ID. They still exclude
 // each other.
 func TestIdentity_TwinIsRefused(t *testing.T) {
 	t.Parallel()

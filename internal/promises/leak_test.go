@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// unusedLease is the lease of the locks that are left behind.
+// unusedLease is the length of the leases of locks that a test leaves behind.
 func unusedLease() time.Duration { return locktest.Unhurried(time.Second) }
 
 func TestPromise_UnusedLockDisappears(t *testing.T) {
@@ -216,7 +216,7 @@ func TestPromise_LostReplyCountsOnce(t *testing.T) {
 	})
 }
 
-// lossy is a lock of a runtime whose proxy loses replies about it, and the same lock of another runtime with a good link.
+// lossy is a lock of a runtime whose proxy loses replies about this lock, and the same lock of another runtime with a good link.
 type lossy struct {
 	*locktest.Place
 	proxy   *faultproxy.Proxy
@@ -238,7 +238,7 @@ func lostReply(t *testing.T, p *locktest.Place, show func(t *testing.T, l *lossy
 
 func (l *lossy) loseNext() { l.proxy.DropReplies(1, faultproxy.Containing(l.Name)) }
 
-// assertHeld asserts that the lease, and nothing else, holds the lock, once, and can be released.
+// assertHeld asserts that the lease holds the lock, once, that nothing else holds it, and that the lease can be released.
 func (l *lossy) assertHeld(t *testing.T, lease *holdfast.Lease) {
 	t.Helper()
 	assert.True(t, lease.Valid())
@@ -252,7 +252,7 @@ func loseAcquire(t *testing.T, l *lossy) {
 	l.assertHeld(t, locktest.Acquire(t, l.lock, l.options...))
 }
 
-// loseAbandoned gives up an acquire that Redis has granted. The orphan is released long before its lease is over.
+// loseAbandoned gives up an acquire that Redis has granted. The orphaned grant is released long before its lease is over.
 func loseAbandoned(t *testing.T, l *lossy) {
 	l.proxy.DropReplies(1000, faultproxy.Containing(l.Name))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -274,7 +274,7 @@ func loseRelease(t *testing.T, l *lossy) {
 }
 
 func losePass(t *testing.T, l *lossy) {
-	locktest.Release(t, locktest.Acquire(t, l.lock)) // the first grant of a fenced lock has one token, so it would not be passed on
+	locktest.Release(t, locktest.Acquire(t, l.lock)) // the first grant of a fenced lock has a token for one holder only, so it would not be passed on
 	first := locktest.Acquire(t, l.lock)
 	pending := l.lock.AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
 	locktest.Await(t, "the waiter", func() bool {

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// soon limits how long another process waits for a lock that lingers: the network of a synctest bubble takes no time.
+// soon limits how long another process waits for a lock that lingers. It is short, because the network in a synctest bubble takes no
+// time.
 const soon = 5 * time.Millisecond
 
 const (
@@ -122,18 +123,20 @@ func TestLinger_OtherProcessesHaveItAtOnce(t *testing.T) {
 	})
 }
 
-// A demand reaches the holder on real servers, clusters included. If a demand's message is lost, the next demand reaches the holder.
+// A demand (the message of a process that wants a lingering lock) reaches the holder on real servers, clusters included. If a demand's
+// message is lost, the next demand reaches the holder.
 func TestLinger_DemandReachesTheHolder(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		if p.Kind.Deaf || p.Kind.Queued {
-			return // it never lingers
+			return // locks of this kind never linger
 		}
 		stalls := locktest.WatchStalls(t, p)
 		one, other := p.Runtime(t, holdfast.Options{Lease: lingerLease, Linger: lingerFor}), p.Runtime(t, holdfast.Options{})
 		use(t, p.Lock(other)) // the first grant of a fenced lock has one token, so it would not linger
 
-		// When the runtime has subscribed to demands, all its locks count as wanted: a lock that it has then does not linger.
+		// When the runtime has just subscribed to demands, it treats every lock that it holds then as wanted, so this lock may not linger at
+		// first.
 		locktest.Await(t, "the lock to linger", func() bool {
 			use(t, p.Lock(one))
 			return one.Stats().Lingering == 1
@@ -158,7 +161,7 @@ func TestLinger_OtherKindsHaveItAtOnce(t *testing.T) {
 				use(t, wants.Lock(rt, wants.Name))
 				limit := soon
 				if wants.Deaf {
-					limit = 150 * time.Millisecond // it polls
+					limit = 150 * time.Millisecond // its waiters poll
 				}
 				assert.Less(t, time.Since(began), limit, wants.Name)
 			}
@@ -184,7 +187,7 @@ func TestLinger_OtherKindsAreRefusedOnce(t *testing.T) {
 	})
 }
 
-// Readers get a lingering write lock at once, in the same process even by a try.
+// If a write lock lingers, readers get the lock at once. In the same process even a try gets it.
 func TestLinger_ReadersHaveItAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -314,7 +317,7 @@ func TestLinger_EndsBeforeItsDeadline(t *testing.T) {
 			assert.True(t, lease.Valid())
 			require.True(t, time.Now().Before(deadline))
 			<-time.After(20 * time.Millisecond)
-			_ = lease.Release(t.Context()) // nobody confirms it
+			_ = lease.Release(t.Context()) // Redis is unreachable, so the release is not confirmed
 		}
 		server.Heal(rt)
 		use(t, rt.Lock("orders"))

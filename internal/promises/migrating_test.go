@@ -36,7 +36,7 @@ func TestMigrating_AcquireWaitsForAString(t *testing.T) {
 						require.ErrorAs(t, err, &busy)
 						assert.Equal(t, length, busy.TTL)
 						_, err = other.Acquire(t.Context(), holdfast.WithWait(time.Second))
-						require.ErrorAs(t, err, &busy) // a waiter that gives up must not leave its place in the queue behind
+						require.ErrorAs(t, err, &busy) // when a waiter gives up, its place in the queue must be removed
 						assert.Greater(t, busy.TTL, length-2*time.Second)
 						assert.LessOrEqual(t, busy.TTL, length-time.Second)
 

@@ -31,7 +31,8 @@ const (
 
 func init() { childproc.Register("count", countInChild) }
 
-// countInChild increments the number in a plain file, in many goroutines, under one lock. Its input says how often each goroutine does so.
+// countInChild increments the number in a plain file, in many goroutines, under one lock. The standard input of the process says how often
+// each goroutine does so.
 func countInChild() {
 	if err := countUnderLock(os.Getenv(countAddress), os.Getenv(countName), os.Getenv(countFile)); err != nil {
 		fmt.Fprintln(os.Stderr, err)

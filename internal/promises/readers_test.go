@@ -17,8 +17,8 @@ import (
 
 // These tests show the read half of a read/write lock, step by step, while links fail. internal/faults tests the read half at random, beside writers.
 
-// Readers that are cut off learn of their loss before a writer elsewhere can get the lock. When their link is back, they leave other readers
-// alone.
+// Readers that are cut off learn of their loss before a writer elsewhere can get the lock. When their link is back, they do not affect the
+// leases of other readers.
 func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {
 	t.Parallel()
 	for how, fail := range map[string]func(proxy *faultproxy.Proxy){
@@ -61,8 +61,8 @@ func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {
 	}
 }
 
-// acquireHealed acquires a lock over a link that has just healed. On a busy machine the runtime may notice that too late. If an acquire fails for
-// this reason, or gives up after a lease, acquireHealed tries again.
+// acquireHealed acquires a lock over a link that has just healed. On a busy machine the runtime may notice too late that the link has healed. If
+// an acquire fails for this reason, or gives up after a lease, acquireHealed tries again.
 func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	t.Helper()
 	locktest.Await(t, "a lock over a healed link", func() (acquired bool) {
@@ -77,7 +77,8 @@ func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	return lease
 }
 
-// A reader's call whose reply is lost counts once, beside another reader, and leaves nothing behind that would keep writers out.
+// If the reply to a reader's call is lost, the call counts once, beside another reader's, and leaves nothing behind that would keep
+// writers out.
 func TestRWLock_LostReplyOfAReaderCountsOnce(t *testing.T) {
 	t.Parallel()
 	for what, show := range map[string]func(t *testing.T, l *lossy){
@@ -128,7 +129,7 @@ func loseReaderAcquire(t *testing.T, l *lossy) {
 	}
 }
 
-// loseReaderAbandoned gives up an acquire that Redis has granted. The orphan is released long before its lease is over.
+// loseReaderAbandoned gives up an acquire that Redis has granted. The orphaned grant is released long before its lease is over.
 func loseReaderAbandoned(t *testing.T, l *lossy) {
 	l.proxy.DropReplies(1000, faultproxy.Containing(l.Name))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The scale tests count goroutines and heap of the whole process, so they do not run beside other tests.
+// The scale tests count goroutines and heap of the whole process, so they do not run in parallel with other tests.
 
 func heap() int64 {
 	runtime.GC()

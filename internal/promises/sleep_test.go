@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// sleepyClock is the clock of a machine that can be suspended: time continues, but no timer fires.
+// sleepyClock is the clock of a machine that can be suspended: while it is suspended, time passes, but no timer fires.
 type sleepyClock struct {
 	clock.System
 	slept *atomic.Int64

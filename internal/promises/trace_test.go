@@ -29,7 +29,7 @@ func (n *told) add(format string, args ...any) {
 	n.lines = append(n.lines, fmt.Sprintf(format, args...))
 }
 
-// take returns the lines since the last call.
+// take returns the lines that were recorded since the last call of take.
 func (n *told) take() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -107,7 +107,8 @@ func TestTrace_TellsOfAnAcquireAndARelease(t *testing.T) {
 	})
 }
 
-// Each waiter of a fair lock has a place of its own in Redis' queue. Waiting.Ahead counts the waiters of the same process that are before it.
+// Each waiter of a fair lock has a place of its own in Redis' queue. Waiting.Ahead is the number of waiters of the same process that are
+// ahead of the reported one.
 func TestTrace_CountsWhoIsAheadInAFairLock(t *testing.T) {
 	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
 		lease, err := rt.FairLock("orders").Acquire(t.Context())
@@ -169,7 +170,7 @@ func TestTrace_TellsOfASlowWaitAndAHandOver(t *testing.T) {
 	})
 }
 
-// The trace has exactly one of Released and Lost for each lease, whatever ends the lease.
+// For each lease, the trace reports exactly one of Released and Lost, whatever ends the lease.
 func TestTrace_TellsHowALeaseEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []holdfast.AcquireOption
@@ -325,7 +326,7 @@ func TestHeld_IsWhatIsHeld(t *testing.T) {
 			assert.Equal(t, want, got)
 		}
 		for range rt.Held() {
-			break // a reader may stop
+			break // the caller may stop the iteration early
 		}
 		waiting.Cancel()
 		require.NoError(t, order.Release(t.Context()))
@@ -333,7 +334,7 @@ func TestHeld_IsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// The beginning and the end of each term are reported once, no matter how it ends.
+// The beginning and the end of each term are reported once, no matter how the term ends.
 func TestTrace_TellsOfTerms(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context, e *holdfast.Election, server *holdfasttest.Server) error{
 		"returned": func(context.Context, *holdfast.Election, *holdfasttest.Server) error { return errors.New("done") },

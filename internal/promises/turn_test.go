@@ -53,8 +53,8 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	})
 }
 
-// lockInTime waits for a lock: for a fair lock until ctx ends, for another lock at most 300 ms. A Redisson thread that has tried and does not wait
-// yet misses the message of a writer's release, and would sleep until the lease ends.
+// lockInTime waits for a lock: for a fair lock until ctx ends, for another lock at most 300 ms. If a writer releases the lock after a Redisson
+// thread has tried for it, but before the thread waits, the thread misses the message and would sleep until the lease ends.
 func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock) error {
 	if kind.Queued {
 		return lock.Lock(ctx, 0)
@@ -64,7 +64,8 @@ func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock)
 	return lock.Lock(ctx, 0)
 }
 
-// showOrder shows that waiters of all sorts in one process are served in order of arrival, across passes and ends of turns.
+// showOrder shows that waiters of all sorts in one process are served in order of arrival, even when the lock is passed on and when a
+// turn ends.
 func showOrder(t *testing.T, p *locktest.Place) {
 	rt := p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: 7}})
 	first := locktest.Acquire(t, p.Lock(rt))
@@ -170,7 +171,7 @@ func showTurnsEnd(t *testing.T, p *locktest.Place, once func(ctx context.Context
 	t.Logf("%d waits, median %v, longest %v, stalls up to %v; the crowd was served %v", len(waits), median, longest, late, served)
 	assert.Less(t, median, 10*(10*time.Millisecond+section)+late+locktest.Slack()/4, "the usual wait is a few turns")
 	bound := 500 * time.Millisecond
-	if p.Kind.Deaf { // a waiter that listens to nothing looks every 128 ms or sooner, and may miss times in which the lock is free
+	if p.Kind.Deaf { // a waiter of this kind polls every 128 ms or sooner, and may miss times in which the lock is free
 		bound = 2 * time.Second
 	}
 	assert.Less(t, longest, bound+4*late+locktest.Slack(), "even the longest wait was not ended by polling")

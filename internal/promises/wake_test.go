@@ -143,7 +143,8 @@ func showPeersCounts(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, r
 	locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
 }
 
-// showLatch repeats a request to unlock, as Redisson does after a lost reply. Our lease, which is the next one, keeps the lock.
+// showLatch repeats Redisson's request to unlock, as Redisson does after a lost reply. By then our lease holds the lock, and must keep
+// it.
 func showLatch(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
 	theirs, request := p.Kind.Peer(peer, p.Name, 1), redissonpeer.NewRequestID()
 	require.NoError(t, theirs.Lock(t.Context(), time.Minute))

@@ -4,7 +4,7 @@
 -- ARGV[1] lease in ms
 -- ARGV[2] owner
 --
--- Returns nil if the owner has the lock now, else the lock's PTTL (-1 for a lock without one).
+-- Returns nil if the owner has the lock now, else the lock's PTTL (-1 if the lock has no TTL).
 
 local lock = KEYS[1]
 local lease, owner = ARGV[1], ARGV[2]

@@ -150,8 +150,8 @@ func (ch *channel) take(payload string) {
 	}
 }
 
-// await waits for a message, for at most the time remaining, which is the lock's TTL. If remaining is negative, there is no
-// limit.
+// await waits for a message, but no longer than the duration `remaining`, which is the lock's TTL. If `remaining` is negative,
+// there is no limit.
 func (ch *channel) await(ctx context.Context, remaining time.Duration) error {
 	ch.waiting.Add(1)
 	defer ch.waiting.Add(-1)

@@ -8,7 +8,7 @@ import (
 )
 
 // MultiLock combines several locks into one and takes them in the given order. It is RedissonMultiLock or, with allowed > 0, RedissonRedLock, which
-// is held even if as many members as `allowed` are missing. It has no keys of its own.
+// is held even if up to `allowed` members are missing. It has no keys of its own.
 type MultiLock struct {
 	locks   []*RLock
 	allowed int
@@ -83,7 +83,7 @@ func (m *MultiLock) TryLock(ctx context.Context, wait, lease time.Duration) (boo
 	return true, m.settle(ctx, acquired, lease)
 }
 
-// settle replaces the provisional leases.
+// settle gives the acquired locks the caller's lease instead of the provisional one. A lease of 0 is left to the watchdog.
 func (m *MultiLock) settle(ctx context.Context, acquired []*RLock, lease time.Duration) error {
 	var errs []error
 	for _, lock := range acquired {

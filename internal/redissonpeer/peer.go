@@ -33,7 +33,7 @@ const (
 
 // Config has the settings in which a Peer may differ from Redisson's defaults. The zero value stands for Redisson's defaults.
 type Config struct {
-	Watchdog time.Duration // lease of locks that are taken without one; renewed after a third of it; default 30 s
+	Watchdog time.Duration // lease of locks that are taken without a lease; renewed whenever a third of it has passed; default 30 s
 	Batch    int           // locks renewed by one script call; default 100
 	FairWait time.Duration // how long a place in the queue of a fair lock is kept; default 5 min
 

@@ -10,7 +10,7 @@
 -- ARGV[4] command to publish with
 -- ARGV[5] life of the latch in ms
 --
--- Returns 1 if the half is free now, 0 if it is still held, nil if the owner has no hold.
+-- Returns 1 if the write half is free now, 0 if it is still held, nil if the owner has no hold.
 
 local lock, channel, latch = KEYS[1], KEYS[2], KEYS[3]
 local message, lease, field, publish, latchLife = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]

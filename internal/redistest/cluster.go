@@ -228,7 +228,7 @@ func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	await(c.tb, "the source to know the claim", func() bool { return epoch(source, to.ID()) == claim })
 }
 
-// epoch returns the epoch of the claims of the node with this id, as known to the asked node.
+// epoch returns the config epoch with which the node with this id claims its slots, as the asked node knows it.
 func epoch(asked *redis.Client, id string) string {
 	for line := range strings.Lines(asked.ClusterNodes(context.Background()).Val()) {
 		if fields := strings.Fields(line); len(fields) > 6 && fields[0] == id {
@@ -282,8 +282,9 @@ func (c *Cluster) replace(key string, fail func(*Server)) (old *Server) {
 	return old
 }
 
-// Switch makes a replica the master of a key, and the old master its replica, and returns when every node knows that. Nothing is lost. Do not call it
-// again within two node timeouts: until then masters do not vote again, and the old master would block its clients until the failover times out.
+// Switch makes a replica the master of a key, and the old master its replica, and returns when every node knows that. Nothing is lost. Do not
+// call Switch again before two node timeouts have passed: masters would not vote yet, and the old master would block its clients until the failover
+// times out.
 func (c *Cluster) Switch(key string) {
 	c.tb.Helper()
 	ctx := context.Background()

@@ -18,8 +18,8 @@ type serverError string
 
 func (e serverError) Error() string { return string(e) }
 
-// command sends one command, whose arguments may not contain spaces. It uses a new connection to the unix
-// socket, so that the server's statistics show this command only.
+// command sends one command, whose arguments may not contain spaces. It opens a connection of its own to the
+// unix socket and makes no handshake, so that the server's statistics count no other command.
 func (in *instance) command(line string) (string, error) {
 	conn, err := net.DialTimeout("unix", in.socket(), commandWait)
 	if err != nil {

@@ -36,7 +36,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// alone fails the test if the server is shared, because the method would disturb other tests.
+// alone fails the test if the server is shared, because the named method would disturb other tests.
 func (s *Server) alone(method string) {
 	s.tb.Helper()
 	if s.shared {

@@ -11,7 +11,7 @@ import (
 )
 
 // Ports are chosen below those that the system gives to outgoing connections. Otherwise, while a server is
-// down, a client that tries to connect to it could be given its port, and even connect to itself. The
+// down, a client that tries to reach the server could get the server's port for its own end, and so connect to itself. The
 // ports of the cluster bus, which are 10000 higher, are also below the ports of outgoing connections.
 const (
 	firstPort = 11000

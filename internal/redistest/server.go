@@ -24,9 +24,9 @@ type Server struct {
 }
 
 // Start runs a redis-server for this test alone and returns when it answers. It listens on an unused port of
-// 127.0.0.1, and writes no snapshots and no append-only file. args are appended to its command line, and
-// override these settings ("--maxmemory", "2mb"). It may be a cluster node ("--cluster-enabled", "yes"), a
-// replica ("--replicaof", host, port) or a sentinel ("--sentinel").
+// 127.0.0.1, and writes no snapshots and no append-only file. args are appended to its command line; they
+// override these settings, and may add others ("--maxmemory", "2mb"). With args, the server can be a cluster node
+// ("--cluster-enabled", "yes"), a replica ("--replicaof", host, port) or a sentinel ("--sentinel").
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return start(tb, args, func(*instance) {})

@@ -32,8 +32,8 @@ func newListening(d dice) listening {
 }
 
 // crowdMax replaces aloneMax in worlds with a crowd. A real process behind the crowd waits until its row is called (scripts/lib/crowd.lua). But the
-// processes of the crowd do not exist, so nobody calls that row, and the real process tries again only after up to 6.25 s. If it has lost its
-// ticket, it also leaves time to the processes of the crowd, which do not use it.
+// processes of the crowd do not exist, so nobody calls that row, and the real process tries again only after up to 6.25 s. If the real process has
+// lost its ticket, it also leaves the free lock to the crowd for a time, in vain.
 const crowdMax = 8 * time.Second
 
 // aloneMax is the longest time for which a lock may stay free while users wait for it. It applies after the first second to worlds with a mere
@@ -68,7 +68,7 @@ func (w *world) listen() (over func()) {
 	}
 }
 
-// crowd subscribes to the locks for which a crowd can wait, and adds tickets of processes that do not exist. The function over ends the subscriptions.
+// crowd subscribes to the locks for which a crowd can wait, and adds tickets of processes that do not exist. The function over unsubscribes.
 func (w *world) crowd() (over func()) {
 	var all []*miniredis.Subscriber
 	for _, at := range w.places {

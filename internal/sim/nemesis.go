@@ -126,7 +126,7 @@ var faults = []fault{
 		w.say("step the server's clock by %v", d)
 		over := w.plan.lease + calm // the server may take live waiters of a fair lock for dead ones
 		if d < 0 {
-			over += 2*w.plan.lease - d // for the server a late call is in time again, so it may be executed after its clean-up
+			over += 2*w.plan.lease - d // the server may take a late call for one in time, and execute it after the runtime has cleaned up after it
 		}
 		w.troubles(nil, time.Now().Add(over))
 		w.step(d)

@@ -47,7 +47,7 @@ type hold struct {
 	ends   bool          // the lease is renewed, but ends at its at-most time
 	least  time.Duration // the at-least time: how long nobody else may have the lock, or 0 if it has none
 	seen   time.Time     // when it was granted, as its holder saw it
-	late   bool          // the holder may have learned of the grant after it was made
+	late   bool          // the holder may have learned of the grant long after it was made
 	called time.Time     // when it was requested
 	first  time.Time     // when the owner's first entry was requested
 
@@ -101,7 +101,7 @@ func (o *oracle) wrong(format string, args ...any) {
 	o.violation(format, args...)
 }
 
-// loses records that the server loses data from now on. The returned function records that the loss has ended, or when it will.
+// loses records that the server loses data from now on. The function over, which it returns, records how long from now the loss lasts.
 func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,8 +114,8 @@ func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	}
 }
 
-// excused reports whether a lease may be valid although the server does not know it (A4): the server has forgotten it, and the process need
-// not have noticed that yet. In a healthy process the next renewal notices the loss. A lease that is not renewed is excused until it ends.
+// excused reports whether a lease may be valid although the server does not know it (A4): the server has forgotten it, and the process may not have
+// noticed that yet. In a healthy process the next renewal notices the loss. A lease that is not renewed is excused until it ends.
 func (o *oracle) excused(h *hold) bool {
 	now, lease := time.Now(), o.w.plan.lease
 	return slices.ContainsFunc(o.forgets, func(f forgetting) bool {
@@ -194,8 +194,9 @@ func (o *oracle) mayStay(h *hold) {
 	}
 }
 
-// leasts checks that h does not get the lock within the at-least time of another holder (A10). It excuses h if the server has lost data since the
-// first request of either. It also excuses h if its process has not yet noticed an earlier loss: h may then share the lost grant of another reader.
+// leasts checks that h does not get the lock within the at-least time of another holder (A10). There are two excuses. The server may have lost data
+// since the owner of h, or that other holder's owner, first requested the lock. Or the process of h has not yet noticed an earlier loss: h may then
+// share the lost grant of another reader.
 func (o *oracle) leasts(h *hold) {
 	for _, k := range o.kept[h.place] {
 		forgotten := slices.ContainsFunc(o.forgets, func(f forgetting) bool {

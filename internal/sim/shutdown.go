@@ -73,7 +73,7 @@ func (o *oracle) letIn(h *hold) {
 	}
 }
 
-// keeps checks that a Shutdown ends no lease before the time that it gives the holders is over (A9).
+// keeps checks that a Shutdown ends no lease while the holders still have time to release (A9).
 func (o *oracle) keeps(h *hold) {
 	if h.leaving || h.over || h.p.over() || h.p.draining().IsZero() {
 		return

@@ -136,7 +136,7 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 		got, err = handle.TryAcquire(context.WithValue(u.p.ctx, userKey{}, u), options...)
 		what += " try"
 	case way == 1 && h.place.kind != permits && h.place.kind != multiLock && !h.own:
-		// Not with an at-least time: if the acquire is cancelled after it was granted, the lock may stay taken without the oracle knowing why.
+		// Leases with an at-least time are left out: if such an acquire is cancelled after the grant, the oracle does not know why the lock stays taken.
 		h.late = true
 		got, err = u.async(ctx, h, options)
 		what += " async"
@@ -196,7 +196,7 @@ func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
 			}
 		}
 	}
-	if u.r.IntN(8) == 0 && (h.fixed || h.ends) { // does not release in time
+	if u.r.IntN(8) == 0 && (h.fixed || h.ends) { // this user does not release in time
 		select {
 		case <-h.lease.Done():
 			u.p.awake(dice(u.r.Uint64()))
@@ -231,7 +231,7 @@ func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
 	}
 }
 
-// force frees the lock whoever holds it.
+// force frees the lock, no matter who holds it.
 func (u *user) force(h *hold) {
 	const most = 2 * time.Second // the call may be in flight for this long
 	over := u.w.oracle.loses("the holder of "+h.place.name, h.place)

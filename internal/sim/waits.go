@@ -14,8 +14,8 @@ type wait struct {
 // patienceOf bounds how long anybody waits for a free lock whose release was announced (A6). Before it tries, a process that has just had
 // its turn pauses for up to 125 ms, and a spin lock's waiter for up to 128 ms.
 //
-// In a world with a mere listener, a subscriber that never acquires, the bound after the first second is aloneMax: from then on the listener
-// lengthens no pause. In a world with a crowd, the bound is crowdMax.
+// In a world with a mere listener, a subscriber that never acquires, the bound after the first second is aloneMax. By then, the processes know that
+// the listener never acquires, so it does not lengthen their pauses. In a world with a crowd, the bound is crowdMax.
 func (o *oracle) patienceOf(k kind) time.Duration {
 	patience := 250 * time.Millisecond
 	switch {

@@ -225,7 +225,7 @@ func (w *world) sum() (sum uint64) {
 // patience bounds every wait for something that is free or soon will be.
 const patience = time.Minute
 
-// served bounds every wait after all faults, while each of the other processes acquires the same thing once.
+// served bounds every wait after all faults have ended. During such a wait, each of the other processes acquires the same thing once.
 const served = 1500 * time.Millisecond
 
 // settle waits until nothing is held, and lets every process acquire everything once: whatever happened, no process is locked out (A6).
@@ -373,8 +373,8 @@ func (w *world) stays(key string) bool {
 	})
 }
 
-// toldWithin returns how long a holder takes to learn that the server has lost its grant. The next renewal finds out; if the server
-// refuses that renewal as late, it is repeated.
+// toldWithin returns how long a holder takes to learn that the server has lost its grant. The holder learns it from the next renewal, which is
+// repeated if the server refuses it as late.
 func (w *world) toldWithin() time.Duration {
 	return w.plan.lease/3 + w.plan.lease/20 + 25*time.Millisecond
 }
@@ -399,9 +399,8 @@ func (w *world) spare() bool {
 	return living > 1
 }
 
-// remnants looks for grants of closed processes that the server still has, or has again: a call that is executed too late would create
-// one. Two cases are excused: a server clock that was stepped, since after a step back a late call counts as in time; and grants that the
-// server refused to release, which stay for their lease.
+// remnants looks for grants of closed processes that the server still has, or has again because it executed a call too late. Two cases are excused.
+// After a step back of the server's clock, a late call counts as in time. And a grant that the server refused to release stays for its lease.
 func (w *world) remnants() {
 	w.mu.Lock()
 	excused := w.stepped || time.Since(w.refused) <= 2*w.plan.lease // the longest lease that users ask for
@@ -437,8 +436,8 @@ func (w *world) serverNow() time.Time {
 	return time.Now().Add(w.offset)
 }
 
-// setServerClock must be called before every request to the server once its clock has been stepped, because miniredis' own clock then
-// stands still.
+// setServerClock sets the server's clock if it was stepped. It must then be called before every request to the server, because miniredis's own
+// clock stands still after a step.
 func (w *world) setServerClock() {
 	w.mu.Lock()
 	offset, stepped := w.offset, w.stepped

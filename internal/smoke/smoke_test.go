@@ -52,7 +52,7 @@ func TestSmoke_EveryKind(t *testing.T) {
 	}
 }
 
-// On a cluster, every kind passes the same test. Only the messages are not looked at.
+// On a cluster, every kind passes the same test. The only difference: the messages are not checked.
 func TestSmoke_Cluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0, 30*time.Second)
 	client := func(t *testing.T) redis.UniversalClient { return locktest.ClusterClient(t, cluster) }
@@ -76,7 +76,7 @@ func (k kind) show(t *testing.T, client func(t *testing.T) redis.UniversalClient
 	if k.setUp != nil {
 		require.NoError(t, k.setUp(ctx, first, name))
 	}
-	had, err := k.hold(ctx, first, name, false) // a try of a red lock might fail on a busy machine
+	had, err := k.hold(ctx, first, name, false) // not a try: a try of a red lock might fail on a busy machine
 	require.NoError(t, err, "acquires")
 	_, err = k.rival(ctx, second, name, true)
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "excludes")

@@ -75,14 +75,14 @@ func (s *clustered) roleOf() map[string]string {
 	return roles
 }
 
-// troubles returns the faults of the servers. A failover is planned or not; one that is not planned may forget the last writes. Failovers that
-// happen by themselves, because the machine is busy, are not planned either.
+// troubles returns the faults of the servers. Some failovers are planned. One that is not planned may forget the last writes; this includes
+// failovers that happen by themselves, because the machine is busy.
 func (s *clustered) troubles(w *world) []chaos.Fault {
 	troubles := append(slices.Clone(chaos.Servers), w.rotation(),
 		chaos.Fault{Name: "planned failover", Weight: 2, Do: func(ctx context.Context, _ chaos.Target) {
 			s.cluster.Switch(w.oneThing().name)
 			s.roles = s.roleOf()
-			chaos.Pause(ctx, 2*nodeTimeout) // masters do not vote again sooner
+			chaos.Pause(ctx, 2*nodeTimeout) // masters do not vote again before that
 		}},
 		chaos.Fault{Name: "failover", Weight: 2, Do: func(context.Context, chaos.Target) { s.failOver(w, rand.N(lease)) }},
 		chaos.Fault{Name: "moved slot", Weight: 4, Do: func(context.Context, chaos.Target) { s.move(w, w.oneThing().name) }},

@@ -19,7 +19,7 @@ type look struct {
 	granted, failed, lost, faults int64
 
 	forgetful  int           // failovers that may have forgotten the last writes
-	surprises  int           // those failovers among them that the test did not make
+	surprises  int           // forgetful failovers that the test did not cause
 	rest       time.Duration // until nothing was left
 	forgotten  int           // permits of a semaphore that were lost with their runtimes
 	heap       uint64        // of this process, in bytes
@@ -31,7 +31,7 @@ type look struct {
 	stalled    time.Duration // the longest stall of the machine since the last fault
 	starved    int64         // calls that were repeated because of stalls
 	wrong      []string
-	excused    int // violations that count as wrong unless there were surprises
+	excused    int // violations that surprises excuse; without surprises they are in the field wrong
 }
 
 func (l look) String() string {

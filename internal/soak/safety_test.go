@@ -33,7 +33,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// figures returns the bounds that a report has kept, in the words of SAFETY.md.
+// figures returns the sentence of SAFETY.md that quotes the figures of a report.
 func figures(t *testing.T, report string) string {
 	served, scripts, connections, quiet := time.Duration(0), 0.0, 0.0, 0.0
 	rows := table(report)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// thing is a lock or a semaphore that users contend for. At most limit of its spans (the times for which it was held) may overlap; spans of readers
-// may overlap freely.
+// thing is a lock or a semaphore that users contend for. The field limit says how many of its spans, the times for which it was held,
+// may overlap. Spans of readers may overlap freely.
 type thing struct {
 	name  string
 	limit int
@@ -29,7 +29,7 @@ type thing struct {
 
 const semaphore = "semaphore"
 
-// newThings returns two locks of each kind, and one each of the rest.
+// newThings returns two locks of each kind in locktest.Kinds, and one read/write lock, one PermitSemaphore and one Semaphore.
 func newThings(w *world) (things []*thing) {
 	for _, kind := range locktest.Kinds {
 		for i := range 2 {

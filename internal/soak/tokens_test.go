@@ -29,8 +29,8 @@ func (s *tokens) add(call time.Time, lease *holdfast.Lease) {
 	s.all = append(s.all, token{call, time.Now(), lease.Token()})
 }
 
-// disorder returns an error text for each token that is not larger than every token that was received before it was asked for. It then forgets all
-// but the last token.
+// disorder returns an error text for each token that breaks the order: a token must be larger than every token that was received before it was asked
+// for. Then disorder forgets all tokens but the last.
 func (s *tokens) disorder() (wrong []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

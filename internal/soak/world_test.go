@@ -49,7 +49,7 @@ type counts struct {
 	granted, failed, lost, faults atomic.Int64
 	disturbed                     atomic.Int64 // connections of clients that a fault disturbed
 	starved                       atomic.Int64 // calls that were repeated because the machine stalled
-	forgetful, surprises          atomic.Int64 // failovers that may have lost the last writes; unplanned failovers
+	forgetful, surprises          atomic.Int64 // failovers that may have lost the last writes; those that the test did not cause
 }
 
 // stage is the servers of a world.
@@ -61,7 +61,7 @@ type stage interface {
 	everyone() []*redis.Client
 	// masters returns clients of the servers that have keys.
 	masters() []*redis.Client
-	// troubles returns the faults of the servers, and target what the next fault is injected into.
+	// troubles returns the faults of the servers. target returns the server into which the next fault is injected.
 	troubles(w *world) []chaos.Fault
 	target(dice *rand.Rand) chaos.Target
 }

@@ -15,8 +15,8 @@ import (
 
 const (
 	module     = "github.com/holdfast-go/holdfast"
-	mostBytes  = 6_000_000 // more than a program with go-redis alone, both stripped
-	mostLinked = 30        // modules, the program's own included
+	mostBytes  = 6_000_000 // how much larger the binary may be than one with go-redis alone, both stripped
+	mostLinked = 30        // how many modules may be in the binary, the program's own included
 )
 
 const withClient = `package main
@@ -88,8 +88,8 @@ func newUser(t *testing.T) *user {
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	require.NoError(t, err)
 
-	// The user's go.mod names all that ours requires, so nothing has to be looked up: the modules are in the cache, since this test was built
-	// with them.
+	// The user's go.mod names all modules that ours requires, so the go command looks nothing up. The modules are in its cache, because this test
+	// was built with them.
 	theirs := strings.Replace(string(ours), "module "+module+"\n", "module example.com/user\n", 1)
 	require.NotEqual(t, string(ours), theirs)
 	theirs += "\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + strconv.Quote(root) + "\n"

@@ -57,7 +57,7 @@ func scraped(t *testing.T) map[string]map[string]bool {
 	<-lease.Done()
 	election := rt.Election("reports", holdfast.ElectionOptions{})
 	require.NoError(t, election.Run(t.Context(), func(context.Context, holdfast.Term) error { return holdfast.ErrResign }))
-	require.NoError(t, rt.Close(t.Context())) // everything has been recorded then
+	require.NoError(t, rt.Close(t.Context())) // after Close, everything has been recorded
 
 	page := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	defer page.Close()
@@ -69,7 +69,7 @@ func scraped(t *testing.T) map[string]map[string]bool {
 	require.NoError(t, err)
 	series := map[string]map[string]bool{}
 	for name, family := range families {
-		labels := map[string]bool{"job": true, "instance": true} // the scrape adds them
+		labels := map[string]bool{"job": true, "instance": true} // Prometheus adds these when it scrapes
 		for _, m := range family.GetMetric() {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = true

@@ -8,7 +8,7 @@
 -- number.
 --
 -- A counter far below the clock is new, or follows a loss. The last block before the loss may have reached up to the present, so a new
--- block that began earlier could issue its tokens again. So only one token is taken: the present time.
+-- block that began earlier could issue some of the same tokens again. So only one token is taken: the present time.
 local function take_tokens(counter, n, min_token)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then

@@ -31,7 +31,7 @@ type tab struct {
 	problems []string // the browser's complaints
 }
 
-// open starts a browser. Without one, and in the short form, it skips the test.
+// open starts a browser. If there is none, or the tests run in short mode, it skips the test.
 func open(t *testing.T, options ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
 	if testing.Short() {

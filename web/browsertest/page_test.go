@@ -100,7 +100,7 @@ func TestPage_IsLive(t *testing.T) {
 	assert.Equal(t, "other", b.text("document.activeElement.innerText"))
 
 	b.do(chromedp.KeyEvent("/"))
-	b.text(`document.activeElement.value = ''`) // the driver types the character as well, although the page has used the key
+	b.text(`document.activeElement.value = ''`) // empties the field: the driver also types the character, although the page has handled the key
 	b.do(chromedp.KeyEvent("OTH"))
 	b.sees(`location.search === '?q=OTH' && document.querySelectorAll('#rows tr').length === 1`)
 	assert.Equal(t, "OTH", b.text("document.activeElement.value"))

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/web"
 )
 
-// world is a Redis with services that lock, and the page under /locks/.
+// world is a Redis, services that use locks in it, and the page under /locks/.
 type world struct {
 	t       *testing.T
 	client  redis.UniversalClient

@@ -118,7 +118,7 @@ func TestExec_LeavesTheTerminalToItsPipeline(t *testing.T) {
 	assert.Equal(t, 7, x.code())
 }
 
-// The command gets the terminal once it needs it, although its standard input is a pipe.
+// A command whose standard input is a pipe still gets the terminal once it reads from the terminal.
 func TestExec_CommandInAPipelineReadsFromTheTerminal(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Shared(t), open(t, 100, 24)
@@ -131,7 +131,7 @@ func TestExec_CommandInAPipelineReadsFromTheTerminal(t *testing.T) {
 	assert.Equal(t, 7, x.code())
 }
 
-// A command in the background that needs the terminal gets it after fg, and can be ended before that.
+// If a command in the background needs the terminal, it gets the terminal after fg. Before that, kill can end it.
 func TestExec_InTheBackground(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Shared(t), open(t, 100, 24)

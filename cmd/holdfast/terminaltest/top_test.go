@@ -28,7 +28,7 @@ const (
 	ctrlC, ctrlZ            = "\x03", "\x1a"
 )
 
-// service returns the runtime of a process with this name, which other programs can already see.
+// service starts a runtime whose process has this name. It returns the runtime when the name is in Redis, where other programs see it.
 func service(t *testing.T, client redis.UniversalClient, name string) *holdfast.Runtime {
 	t.Helper()
 	rt, err := holdfast.New(client, holdfast.Options{Process: name, Logger: slog.New(slog.DiscardHandler)})
@@ -55,11 +55,11 @@ func hold(t *testing.T, l acquirer) *holdfast.Lease {
 	t.Helper()
 	lease, err := l.Acquire(t.Context())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = lease.Release(context.Background()) }) // this also keeps the lease reachable until then
+	t.Cleanup(func() { _ = lease.Release(context.Background()) }) // at the end of the test; until then, this function also keeps the lease reachable
 	return lease
 }
 
-// contended returns a server with three held locks, of which orders has a waiter.
+// contended returns a server with three held locks. One of them, orders, has a waiter.
 func contended(t *testing.T) *redistest.Server {
 	t.Helper()
 	server := redistest.Start(t)
@@ -190,7 +190,7 @@ func TestTop_FreesAfterAsking(t *testing.T) {
 	})
 }
 
-// The answer is about the lock, and the holder, that the user was asked about, even if the list has changed meanwhile.
+// The user's answer applies to the lock and the holder that the question named, even if the list has changed meanwhile.
 func TestTop_FreesOnlyWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Start(t), open(t, 100, 20)

@@ -1,4 +1,4 @@
-// Package mutation switches the mutants that are built into a runtime on purpose; see sim.Overlay.
+// Package mutation turns on one of the mutants, the deliberate bugs that sim.Overlay builds into the runtime under test.
 package mutation
 
 import "sync/atomic"

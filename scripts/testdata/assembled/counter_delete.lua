@@ -38,7 +38,7 @@ local function count_of(key)
   end
   return tonumber(value), nil
 end
--- forget: delete the results, from KEYS[first] on, of requests that have been answered and have no duplicates in flight.
+-- forget: delete the results of requests that have been answered and have no duplicates in flight. Their keys are KEYS[first] and all later KEYS.
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end
@@ -52,7 +52,7 @@ if not result then
   result = '0'
   if count then
     result = '1'
-    redis.call('del', counter) -- first, for maxmemory: after it has freed memory, the other writes are allowed
+    redis.call('del', counter) -- first, for maxmemory: a script that has written may also make writes that need memory
     if message ~= '' then redis.call(publish, channel, message) end
   end
   redis.call('set', attempt, result, 'px', keep)

@@ -1,6 +1,6 @@
 -- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again and
 -- counts once, or keeps its place in the queue. If its place was lost, the reply says so, and the grant does not join again. If it
--- joined and this reply did not arrive, the next retry would find the new place, and the waiter would not learn of the loss.
+-- did and this reply were lost, the next retry would find the new place, and the waiter would not learn that it had lost the old one.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}
@@ -9,7 +9,7 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] place       try (do not queue) | new | kept (it should be in the queue, else the place was lost)
+-- ARGV[4] place       try (do not queue) | new | kept (the grant should be in the queue; if not, its place was lost)
 -- ARGV[5] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
 -- ARGV[6] runtime     UUID of this runtime
 -- ARGV[7] stay        ms from now for which this runtime is known to live; noted when a grant joins the queue, and when the last
@@ -17,7 +17,7 @@
 --
 -- Returns grant (granted) | {ttl, holder or '', queued, next} (busy) | error LATE ms | error FOREIGN text. queued is 0 if the grant
 -- is not in the queue, 1 if it has kept its place, else the server time in microseconds at which this call has put it into the queue.
--- next is the head of the queue if that is this grant, or if the lock is free and it is another grant of this runtime; else ''.
+-- next is the head of the queue if the head is this grant, or if the lock is free and the head is another grant of this runtime; else ''.
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
@@ -153,8 +153,8 @@ local function leave(q, grant)
   return place == 0
 end
 
--- close_gaps moves up the waiters behind the gaps. It walks through the queue, and thousands of waiters may leave in one bundle. So
--- consecutive calls for the same queue close their gaps together, at the end.
+-- close_gaps moves up the waiters behind the gaps. It has to walk through the queue, and a script that runs for many locks (for_each) may
+-- remove thousands of waiters from one queue. So of consecutive runs for the same queue, only the last one calls close_gaps.
 local function close_gaps(q, wait)
   if not first_gap then return end
   local left, moved = 0, {}

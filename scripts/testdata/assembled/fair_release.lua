@@ -130,8 +130,8 @@ local function leave(q, grant)
   return place == 0
 end
 
--- close_gaps moves up the waiters behind the gaps. It walks through the queue, and thousands of waiters may leave in one bundle. So
--- consecutive calls for the same queue close their gaps together, at the end.
+-- close_gaps moves up the waiters behind the gaps. It has to walk through the queue, and a script that runs for many locks (for_each) may
+-- remove thousands of waiters from one queue. So of consecutive runs for the same queue, only the last one calls close_gaps.
 local function close_gaps(q, wait)
   if not first_gap then return end
   local left, moved = 0, {}

@@ -66,8 +66,8 @@ local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
--- crowd keeps the processes that wait for a lock in order. It begins when the lock's channel has 64 subscribers. From then on a process that is
--- refused takes a ticket: the sorted set CHANNEL:crowd maps each waiting runtime to the number of its ticket. 16 consecutive numbers form a
+-- crowd: an order for the processes that wait for a lock. There is a crowd once the lock's channel has 64 subscribers. From then on a process that
+-- is refused takes a ticket: the sorted set CHANNEL:crowd maps each waiting runtime to the number of its ticket. 16 consecutive numbers form a
 -- row. The processes of the rows in front subscribe to CHANNEL, on which releases are published. Processes further back subscribe to
 -- CHANNEL:crowd:ROW instead, and receive no releases, until a message on that channel calls their row to the front.
 --
@@ -78,8 +78,8 @@ end
 -- The set decides the order and nothing else, so errors are ignored. Without the right to use the set, nobody gets a ticket.
 local function row_of(ticket) return math.floor((tonumber(ticket) or 0) / 16) end
 
--- last_in_front returns the last of the rows in front. It is the row of the runtime that has 16 others ahead of it, or the row of the last runtime if
--- there are fewer.
+-- last_in_front returns the last of the rows in front. It is the row of the runtime that has 16 others ahead of it. If there is no such runtime, it
+-- is the row of the last one.
 local function last_in_front(crowd)
   return row_of(redis.pcall('zrange', crowd, 16, 16, 'withscores')[2] or redis.pcall('zrange', crowd, -1, -1, 'withscores')[2])
 end
@@ -110,10 +110,11 @@ end
 -- join_crowd returns the number of subscribers; the place of the runtime in the crowd, from 1; and its ticket, or 0 if its row need not be called.
 -- The place is 0 if there is no crowd, or if the user has no right to the set.
 --
--- In three cases, even a runtime behind the rows in front does not wait for the call of its row. Its row is the next one, which might be called
--- before the runtime subscribes. It is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed.
--- Or there are fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left to
--- call rows.
+-- In three cases, even a runtime behind the rows in front does not wait for the call of its row:
+-- 1. if its row is the next one, which might be called before the runtime subscribes;
+-- 2. if it is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed;
+-- 3. if there are fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left
+--    to call rows.
 local function join_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0
@@ -131,8 +132,8 @@ local function join_crowd(report, grant)
   return n, place + 1, row_of(ticket) > last_in_front(crowd) + 1 and math.floor(ticket) or 0
 end
 
--- leave_crowd removes the runtime that gets the lock from the crowd, and calls the rows that have come to the front. It calls at most 100
--- rows, because foreign values in the set may have any score.
+-- leave_crowd removes a runtime from the crowd when the runtime gets the lock, and calls the rows that have come to the front. It calls at
+-- most 100 rows, because foreign values in the set may have any score.
 local function leave_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local place = mark == '+' and redis.pcall('zrank', crowd, runtime)
@@ -162,7 +163,7 @@ end
 -- number.
 --
 -- A counter far below the clock is new, or follows a loss. The last block before the loss may have reached up to the present, so a new
--- block that began earlier could issue its tokens again. So only one token is taken: the present time.
+-- block that began earlier could issue some of the same tokens again. So only one token is taken: the present time.
 local function take_tokens(counter, n, min_token)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then

@@ -9,7 +9,7 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that do not want the lock: this process and mere listeners
+-- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that do not want the lock: this process and others that only listen
 -- ARGV[7] tokens    largest number of tokens to take
 -- ARGV[8] min_token lower bound of the tokens, server time in us; if 0, only this server's clock counts
 --
@@ -51,7 +51,7 @@ end
 -- number.
 --
 -- A counter far below the clock is new, or follows a loss. The last block before the loss may have reached up to the present, so a new
--- block that began earlier could issue its tokens again. So only one token is taken: the present time.
+-- block that began earlier could issue some of the same tokens again. So only one token is taken: the present time.
 local function take_tokens(counter, n, min_token)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then

@@ -39,7 +39,7 @@ local function count_of(key)
   end
   return tonumber(value), nil
 end
--- forget: delete the results, from KEYS[first] on, of requests that have been answered and have no duplicates in flight.
+-- forget: delete the results of requests that have been answered and have no duplicates in flight. Their keys are KEYS[first] and all later KEYS.
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end

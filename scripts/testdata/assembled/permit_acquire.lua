@@ -8,8 +8,8 @@
 -- ARGV[3] not_after server time in ms, after which the attempt is refused
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 --
--- Returns {id, free permits left} (granted) | {ms until the next permit expires or -1, ''} (none is free) | 'not set' (there are no
--- permits) | error LATE ms | error FOREIGN text
+-- Returns {id, free permits left} (granted) | {ms until the next permit expires or -1, ''} (none is free) | 'not set' (the number
+-- of permits is not set) | error LATE ms | error FOREIGN text
 local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, not_after, publish = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 -- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
@@ -37,8 +37,8 @@ local function count_of(key)
   end
   return tonumber(value), nil
 end
--- permits: the permits that are held, by expiry in ms. Redisson computes the expiry by a client's clock, so Redisson's permits get
--- 10 s more. A Holdfast permit begins with "hfp1". Its expiry follows the server's clock, and already includes the 10 s.
+-- permits: the permits that are held, by expiry in ms. Redisson computes the expiry by a client's clock, so a Redisson permit is
+-- kept for 10 s after its expiry. A Holdfast permit begins with "hfp1". Its expiry follows the server's clock, and already includes the 10 s.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)

@@ -8,7 +8,7 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 --
--- Returns id (exchanged) | nil (neither is held) | error REDUCED text (more permits are held than there are: release this one) |
+-- Returns id (exchanged) | nil (neither is held) | error REDUCED text (more permits are held than the semaphore has: release this one) |
 -- error LATE ms | error FOREIGN text
 local permits, timeouts = KEYS[1], KEYS[2]
 local from, id, lease, not_after = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
@@ -37,8 +37,8 @@ local function count_of(key)
   end
   return tonumber(value), nil
 end
--- permits: the permits that are held, by expiry in ms. Redisson computes the expiry by a client's clock, so Redisson's permits get
--- 10 s more. A Holdfast permit begins with "hfp1". Its expiry follows the server's clock, and already includes the 10 s.
+-- permits: the permits that are held, by expiry in ms. Redisson computes the expiry by a client's clock, so a Redisson permit is
+-- kept for 10 s after its expiry. A Holdfast permit begins with "hfp1". Its expiry follows the server's clock, and already includes the 10 s.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)

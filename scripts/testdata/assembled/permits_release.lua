@@ -39,12 +39,12 @@ local function count_of(key)
   end
   return tonumber(value), nil
 end
--- forget: delete the results, from KEYS[first] on, of requests that have been answered and have no duplicates in flight.
+-- forget: delete the results of requests that have been answered and have no duplicates in flight. Their keys are KEYS[first] and all later KEYS.
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end
--- permits: the permits that are held, by expiry in ms. Redisson computes the expiry by a client's clock, so Redisson's permits get
--- 10 s more. A Holdfast permit begins with "hfp1". Its expiry follows the server's clock, and already includes the 10 s.
+-- permits: the permits that are held, by expiry in ms. Redisson computes the expiry by a client's clock, so a Redisson permit is
+-- kept for 10 s after its expiry. A Holdfast permit begins with "hfp1". Its expiry follows the server's clock, and already includes the 10 s.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)

@@ -39,7 +39,7 @@ local function count_of(key)
   end
   return tonumber(value), nil
 end
--- forget: delete the results, from KEYS[first] on, of requests that have been answered and have no duplicates in flight.
+-- forget: delete the results of requests that have been answered and have no duplicates in flight. Their keys are KEYS[first] and all later KEYS.
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end
@@ -54,7 +54,7 @@ if not result then
   result = string.format('%.0f', redis.call('incrby', semaphore, permits))
   redis.call('set', attempt, result, 'px', keep)
   if tonumber(result) >= 0 then -- Redisson's listener throws on a negative number
-    redis.pcall(publish, channel, result) -- the permits are there: without the right to publish, waiters find them a little later
+    redis.pcall(publish, channel, result) -- a refusal is ignored: without a message, waiters find the permits a little later
   end
 end
 forget(4)

@@ -86,7 +86,7 @@ type holding struct {
 	program []string
 	path    string        // path of the program
 	lease   time.Duration // of the lock
-	longest time.Duration // the lease of the command: the lock's lease, or --at-most if --at-most is less
+	longest time.Duration // supervise.Command.Lease: the lock's lease, or --at-most if --at-most is less
 	grace   time.Duration
 }
 

@@ -45,7 +45,7 @@ func pageCommand() *command {
 			if opened == exitUsage {
 				return exitUsage
 			}
-			return code // not the code for a signal: a signal is how the page normally ends
+			return code // not opened, which may be the code for a signal: a signal is how the page normally ends
 		},
 	}
 }

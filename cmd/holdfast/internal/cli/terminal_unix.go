@@ -48,6 +48,6 @@ func terminalSignals() (resized, suspended chan os.Signal) {
 	return resized, suspended
 }
 
-// suspend stops the process group of this process, and returns when the group continues. If no shell could continue the group, it is not stopped.
-// suspended is the channel of terminalSignals.
+// suspend stops the process group of this process, and returns when the group continues. If no shell could continue the group, suspend does not
+// stop it. suspended is the channel of terminalSignals.
 func suspend(suspended chan<- os.Signal) { supervise.Suspend(suspended) }

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// press handles a key, and returns what it asks for.
+// press handles a key, and returns the action that the key asks for.
 func (v *topView) press(k key) topAction {
 	v.note = ""
 	switch {
@@ -57,7 +57,7 @@ func (v *topView) pressInLock(k key) topAction {
 	return topLook
 }
 
-// moves returns by how many rows a key moves.
+// moves returns the number of rows by which a key moves the selection or the page, and false if it moves neither.
 func (v *topView) moves(k key) (by int, moves bool) {
 	switch k {
 	case keyUp, "k":

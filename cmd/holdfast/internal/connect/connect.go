@@ -43,11 +43,11 @@ func Open(text string, warn func(text string)) (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// target is a URL of Redis, taken apart.
+// target has the parts of a URL of Redis.
 type target struct {
 	first url.URL // the URL with only the first host, and the parameters that go-redis reads
 	hosts []string
-	own   map[string]string // the parameters in ours
+	own   map[string]string // the parameters that the list ours names
 	doubt bool              // what follows the host may be the rest of a password
 	warn  func(text string)
 }
@@ -127,7 +127,7 @@ func newTarget(text string, hosts []string) (*target, error) {
 
 func (t *target) client() (redis.UniversalClient, error) {
 	o, err := redis.ParseURL(t.first.String())
-	if err != nil && t.doubt { // the error quotes what is wrong: in redis://:/secret=@host, that is the password
+	if err != nil && t.doubt { // the error of go-redis quotes what it cannot parse: in redis://:/secret=@host, that is the password
 		return nil, errors.New("a parameter or the number of the database is wrong, or a password has characters that must be written as %XX")
 	}
 	if err != nil {
@@ -139,7 +139,7 @@ func (t *target) client() (redis.UniversalClient, error) {
 	if err := t.secure(o); err != nil {
 		return nil, err
 	}
-	o.DialerRetries = 1                    // go-redis retries the whole command, too: with both, an address that does not answer is reported only after 100 s
+	o.DialerRetries = 1                    // go-redis also retries the whole command; with both retries, a silent address is reported only after 100 s
 	o.MaxRetries = cmp.Or(o.MaxRetries, 1) // if the server has stopped, each retry takes twice the timeout
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 3*time.Second)
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

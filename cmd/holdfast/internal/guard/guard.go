@@ -4,8 +4,8 @@
 // renews the lease has been stopped or killed. A run is one execution of a command, with all processes that belong to it. Each run has a mark: see
 // package kin.
 //
-// The guardian executes the same program. It leads the process group that it guards, so the group's ID cannot be reused. Once the guardian has
-// killed the group, no process can join it, so a command that would start too late does not start.
+// The guardian executes the same program as its parent. It leads the process group that it guards, so the group's ID cannot be reused. Once the
+// guardian has killed the group, no process can join the group, so a command cannot start after that.
 package guard
 
 import (
@@ -30,7 +30,7 @@ const variable = "HOLDFAST_GUARDIAN"
 const (
 	orderDeadline = 'd' // kill the processes of the run at this instant
 	orderCommand  = 'c' // the command has this process ID
-	orderAside    = 'a' // leave the group, and join the group with this ID
+	orderAside    = 'a' // leave the guarded group, and join the group with this ID
 	orderSize     = 9
 )
 
@@ -107,10 +107,10 @@ func itself() (string, error) {
 // whether the order was sent.
 func (g *Guard) Deadline(at time.Duration) bool { return g.send(orderDeadline, int64(at)) }
 
-// Command tells the guardian the process ID of the command, which may leave the group.
+// Command tells the guardian the process ID of the command. The guardian needs it in case the command leaves the group.
 func (g *Guard) Command(pid int) { g.send(orderCommand, int64(pid)) }
 
-// StepAside makes the guardian leave the group, which it still guards. The group is then gone as soon as its other processes have ended. Call
+// StepAside makes the guardian leave the group, but not stop guarding it. The group is then gone as soon as its other processes have ended. Call
 // StepAside after the command has ended: from then on the guardian does not kill the process with the command's ID, because the ID may be reused.
 func (g *Guard) StepAside() { g.send(orderAside, int64(syscall.Getpgrp())) }
 
@@ -125,8 +125,8 @@ func (g *Guard) End() {
 func (g *Guard) Forget() { _ = g.orders.Close() }
 
 // send writes an order to the guardian, either as a whole or not at all. It does not block. If the pipe is full, the order is not sent; that happens
-// only if the guardian has been stopped for a very long time. A short write deadline is no alternative: on a busy machine orders were lost, because
-// the deadline had passed before the write.
+// only if the guardian has been stopped for a very long time. send sets no short write deadline instead: on a busy machine the deadline would
+// sometimes pass before the write, and the order would be lost.
 func (g *Guard) send(what byte, value int64) (sent bool) {
 	order := binary.NativeEndian.AppendUint64([]byte{what}, uint64(value))
 	pipe, err := g.orders.SyscallConn()

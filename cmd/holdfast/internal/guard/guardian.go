@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	never      = 50 * 365 * 24 * time.Hour // after the machine has started; this fits into a 32-bit time
-	killRounds = 1000                      // limits the attempts to kill a run that starts processes as fast as they are killed
+	never      = 50 * 365 * 24 * time.Hour // the deadline until the parent sets one, counted from the start of the machine; it fits into a 32-bit time
+	killRounds = 1000                      // the most rounds of killing: a run may start processes as fast as they are killed
 )
 
 // IsGuardian reports whether this process is a guardian.
@@ -82,7 +82,7 @@ func (g *guardian) do(what byte, value int64) {
 		g.deadline = time.Duration(value)
 	case orderCommand:
 		g.run.Command = int(value)
-	case orderAside: // the parent sends it after it has reaped the command
+	case orderAside: // the parent sends this order after it has reaped the command
 		g.reaped = true
 		g.leave(int(value))
 	}
@@ -90,7 +90,7 @@ func (g *guardian) do(what byte, value int64) {
 
 func (g *guardian) leave(group int) { g.aside = g.aside || syscall.Setpgid(0, group) == nil }
 
-// kill kills the run. It first leaves the group, and then kills the whole group with one signal, which would otherwise also kill this process.
+// kill kills the run. This process first leaves the group, and then kills the whole group with one signal; as a member it would kill itself, too.
 // If the parent has ended, this process cannot leave the group, and kills the other processes one by one.
 func (g *guardian) kill() {
 	if group, err := unix.Getpgid(os.Getppid()); err == nil && !g.orphan {

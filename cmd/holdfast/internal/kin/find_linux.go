@@ -12,7 +12,7 @@ import (
 )
 
 // Strays returns the live processes of the run outside its group. Processes of a run inside this one are included only if inner is true,
-// because the holdfast of that run passes signals on to them.
+// because the holdfast process of that inner run passes signals on to them.
 func (r Run) Strays(inner bool) []int {
 	return r.find(func(pid, group int) bool { return group != r.Group && r.owns(pid, inner) })
 }
@@ -63,7 +63,8 @@ func processes() (pids []int) {
 	return pids
 }
 
-// owns reports whether a process belongs to the run: the last of the process's marks is the run's or, if inner is true, any of them is.
+// owns reports whether a process belongs to the run: the mark of the run is the last of the process's marks or, if inner is true, any
+// of them.
 func (r Run) owns(pid int, inner bool) bool {
 	for entry := range bytes.SplitSeq(environment(pid), []byte{0}) {
 		if value, found := bytes.CutPrefix(entry, []byte(variable+"=")); found {

@@ -12,7 +12,7 @@ import (
 
 // NotStarted is the error of a command that could not be started.
 type NotStarted struct {
-	Code int // exit code, as in shells: 127: there is no such program; 126: it cannot be run
+	Code int // exit code, as in shells: 127 if there is no such program, 126 if it cannot be run
 	Err  error
 }
 

@@ -24,7 +24,7 @@ func suspend() {
 	}
 }
 
-// unstopped calls f with SIGTTOU blocked on this thread. With that signal, the kernel stops a process that changes the terminal from the background.
+// unstopped calls f with SIGTTOU blocked on this thread. The kernel sends SIGTTOU to stop a process that changes the terminal from the background.
 func unstopped(f func()) {
 	var blocked, before unix.Sigset_t
 	const bits = 8 * unsafe.Sizeof(blocked.Val[0])

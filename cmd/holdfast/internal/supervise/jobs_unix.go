@@ -22,7 +22,7 @@ func suspend() {
 	}
 }
 
-// unstopped calls f while this process ignores SIGTTOU. With that signal, the kernel stops a process that changes the terminal from the background.
+// unstopped calls f while this process ignores SIGTTOU. The kernel sends SIGTTOU to stop a process that changes the terminal from the background.
 func unstopped(f func()) {
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Lease is what a command runs under.
+// Lease is the lease under which a command runs.
 type Lease interface {
 	Done() <-chan struct{}
 	Err() error

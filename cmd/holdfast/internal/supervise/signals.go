@@ -38,8 +38,8 @@ func Ends(s os.Signal) bool {
 }
 
 // pass passes a signal on to the group. SIGTERM and SIGHUP also reach strays: processes of the run that have left the group. SIGINT and SIGQUIT
-// do not reach strays, just as the keys of a terminal would not. If the command is stopped until it gets the terminal, pass continues the command,
-// so that it handles the signal.
+// do not: if a terminal's keys sent them, strays would not get them either. If the command is stopped until it gets the terminal, pass continues
+// the command, so that it handles the signal.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)
 	if r.waits {
@@ -60,7 +60,7 @@ func (r *run) signal(s syscall.Signal) {
 	}
 }
 
-// signalStrays sends a signal to the processes of the run that have left the group. With inner, it includes those of runs inside this one.
+// signalStrays sends a signal to the processes of the run that have left the group. If inner is set, it also signals those of runs inside this run.
 func (r *run) signalStrays(s syscall.Signal, inner bool) {
 	for _, pid := range r.kin.Strays(inner) {
 		if pid != r.pid || r.ended {

@@ -19,7 +19,7 @@ const (
 	lookMost   = 100 * time.Millisecond // the clock is checked at least this often, because timers stand still while the machine is suspended
 	marginMost = 250 * time.Millisecond // upper limit of margin, the time between the kill of the command and the local deadline
 	lookSoon   = 5 * time.Millisecond   // time between looks for the end of a process group
-	killWait   = 10 * time.Second       // how long to wait for a killed process to end: the kernel may be busy with it
+	killWait   = 10 * time.Second       // how long to wait for the end of a killed process, which the kernel may delay
 )
 
 // Lease is the lease under which a command runs, as in holdfast.Lease.
@@ -106,8 +106,8 @@ type run struct {
 	waits    bool // the command is stopped until it is in the foreground
 	guarded  bool // the guardian has not ended
 	result   Result
-	deadline time.Duration // when the command gets SIGKILL at the latest: margin before the local deadline of the lease
-	told     time.Duration // the value of deadline when it was last sent to the guardian, which kills half a margin later
+	deadline time.Duration // the latest time of the command's SIGKILL: margin before the local deadline of the lease
+	told     time.Duration // the deadline as last sent to the guardian; the guardian kills the command half a margin after it
 	termAt   time.Duration // when processes that the command has left behind get SIGTERM, or 0 if not yet known
 	killAt   time.Duration // when the group gets SIGKILL, or 0 if no SIGTERM was sent
 	killed   time.Duration // when SIGKILL was first sent, or 0 if not yet
@@ -254,7 +254,7 @@ func (r *run) stop(reason string) {
 	r.ask(reason)
 }
 
-// ask sends SIGTERM to the group and its strays. It also continues them, because a stopped process gets the signal only then.
+// ask sends SIGTERM to the group and its strays. It also continues them, because a stopped process gets SIGTERM only when it is continued.
 func (r *run) ask(reason string) {
 	if at := guard.Now() + r.Grace; r.killAt == 0 || at < r.killAt {
 		r.killAt = at

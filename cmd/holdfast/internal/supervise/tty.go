@@ -12,7 +12,7 @@ import (
 type tty struct {
 	fd     int
 	is     bool // there is a controlling terminal
-	wanted bool // the command's group is to be in the foreground whenever this process is
+	wanted bool // whenever this process gets the foreground, it gives the foreground to the command's group
 	given  bool // the command's group is in the foreground
 }
 
@@ -47,8 +47,8 @@ func (t *tty) ours() bool {
 	return t.given
 }
 
-// nameGroup moves this process into a group of its own if the leader of its group is outside this container. Such a group has no ID here, so the
-// guardian could not join it, and it could not be put back into the foreground.
+// nameGroup moves this process into a group of its own if the leader of its group is outside this container. A group from outside has no ID here,
+// so the guardian could not join it, and nobody here could put it back into the foreground.
 func (t *tty) nameGroup() {
 	if syscall.Getpgrp() != 0 {
 		return
@@ -60,7 +60,7 @@ func (t *tty) nameGroup() {
 	}
 }
 
-// give puts the group of the command into the foreground, if the command wants it and this process is there.
+// give puts the group of the command into the foreground, if the command wants that and this process is in the foreground.
 func (t *tty) give(group int) {
 	if t.wanted && t.ours() {
 		t.set(group)

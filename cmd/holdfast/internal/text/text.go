@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// Show returns s as printable text. If s has characters that a terminal could interpret, they are escaped and the text is quoted: control
-// characters, escape sequences, characters that change the direction of text, invalid UTF-8. Text is also quoted if it is empty, begins with a
+// Show returns s as printable text. Everything that a terminal could interpret is escaped: control characters, escape sequences, characters
+// that change the direction of text, invalid UTF-8. Text with escaped characters is quoted. Text is also quoted if it is empty, begins with a
 // quote or a combining mark, or begins or ends with a space. Text that is written from right to left is followed by a mark that keeps the next
 // column in its place.
 func Show(s string) string {
