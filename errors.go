@@ -27,8 +27,8 @@ var (
 	ErrNotReplicated = protocol.ErrNotReplicated
 	// ErrUpgrade: the owner of a read lock asked for the write lock, which can never succeed.
 	ErrUpgrade = protocol.ErrUpgrade
-	// ErrForeignKey: the key exists, but what it holds is not the lock asked for: it has another type, a value that is not a lock, or a lock of
-	// an incompatible kind. The key is left unchanged.
+	// ErrForeignKey: the key exists, but does not hold the lock asked for. Either the key has another type, or its value is not a lock, or its
+	// value is a lock of an incompatible kind. The key is left unchanged.
 	ErrForeignKey = protocol.ErrForeignKey
 	// ErrInvalid: a name, option or argument is invalid.
 	ErrInvalid = protocol.ErrInvalid

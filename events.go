@@ -26,8 +26,8 @@ type (
 	// LeaseLost reports that a lease ended without a release. The lease itself reported it to its holder first. Fields: Kind, Name, ID (the
 	// owner field in Redis), Reason and Held (for how long). See [protocol.LeaseLost].
 	LeaseLost = protocol.LeaseLost
-	// Waiting reports that an acquire has waited longer than Options.SlowWait. Fields: Kind, Name, Waited, the Holder's owner field, Local (this
-	// runtime holds the lock) and Ahead (acquires of this runtime that are served first). See [protocol.Waiting].
+	// Waiting reports that an acquire has waited longer than Options.SlowWait. Fields: Kind, Name, Waited, Holder (the owner field in Redis),
+	// Local (this runtime holds the lock) and Ahead (acquires of this runtime that are served first). See [protocol.Waiting].
 	Waiting = protocol.Waiting
 	// LeaseLeaked reports that the program dropped a lease without releasing it. The runtime has released it now, unless it is a fixed lease,
 	// which expires. Fields: Kind, Name, ID and Since, the time of the acquire. See [protocol.LeaseLeaked].

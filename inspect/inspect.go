@@ -27,7 +27,7 @@ type Entry struct {
 	Waiting   int
 	Token     int64 // of a fenced lock: at least as large as any token issued so far
 	Permits   int   // of a permit semaphore: all permits, acquired and available
-	Available int   // of a permit semaphore or semaphore: permits that can be acquired now; may be negative
+	Available int   // of both kinds of semaphore: permits that can be acquired now; may be negative
 	Count     int   // of a latch or semaphore, whose keys look alike: the number in Redis
 }
 

@@ -4,6 +4,6 @@
 //	registration, err := otelholdfast.Observe(rt)
 //	defer registration.Unregister()
 //
-// doc/telemetry.md of the repository lists the metrics and spans. The folder dashboards has a dashboard for Grafana and alert rules for
-// Prometheus.
+// doc/telemetry.md of the repository lists the metrics and spans. The folder otelholdfast/dashboards contains a dashboard for Grafana and alert
+// rules for Prometheus.
 package otelholdfast

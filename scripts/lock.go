@@ -260,7 +260,7 @@ func readBusy(list []any) (a Acquired, ok bool) {
 // Released is the reply of a release.
 type Released struct {
 	Held      bool   // the grant held the lock
-	Receivers int    // subscribers that were notified; negative if none was, because others still hold the lock
+	Receivers int    // subscribers that were notified; negative if no message was sent, because others still hold the lock
 	Heir      string // the grant that now has the lock, if it was named as heir and was next
 }
 

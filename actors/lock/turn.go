@@ -464,7 +464,7 @@ func (s *State) lateRelease() error {
 // stayOut decides how long this process pauses after a confirmed release. Without a pause, the process that releases a lock would nearly always win
 // it again, because the others learn of the release later.
 func (s *State) stayOut(now time.Duration, m *callDone) {
-	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // fewer than 0: other local holders still share the lock
+	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // it is negative if no message was sent, because others still hold the lock
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
 			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
 			Crowds: s.member == nil && s.policy.Standalone,

@@ -111,8 +111,8 @@ func (m *Mailbox) drain() {
 	}
 }
 
-// take removes the next message. If there is none, it clears running under the same lock, so a message that arrives right afterwards finds
-// an idle actor and starts it: none is left behind.
+// take removes the next message. If there is none that may be handled now, it sets m.running to false before it unlocks mu. So a message that
+// arrives right afterwards finds an idle actor and starts it, and no message is left behind.
 func (m *Mailbox) take() (message any, system, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -106,7 +106,8 @@ func TestYield_Slots(t *testing.T) {
 	assert.Equal(t, uint8(winsMax-1), turn(1), "a try has not waited, so it proves nothing")
 }
 
-// Slots that have become longer get shorter again when another process has had a turn in much less time. They stay twice as long as that turn.
+// Slots that have become longer become shorter again when the only other process has had a turn that was much shorter than a slot. They are halved
+// as long as half a slot is at least twice as long as that turn.
 func TestYield_SlotsAfterQuickTurn(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },

@@ -30,8 +30,8 @@ func Spawn(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// run keeps its thread from start to end: on Linux the death signal is sent when the *thread* that started
-// the child ends. The Go runtime ends a thread when the goroutine that is locked to it returns.
+// run keeps its thread from start to end: Linux ties the child's death signal to the *thread* that started it. When that
+// thread ends, the signal is sent. The Go runtime ends a thread if a goroutine returns while it is locked to the thread.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

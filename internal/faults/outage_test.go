@@ -26,7 +26,7 @@ const (
 	outageAfter = 1500 * time.Millisecond // the least time to watch after the outage
 
 	lanes  = 2 // laneCount in actors
-	probes = 5 // unanswered calls of a lane: one more than the hanging workers that are replaced (gateway.StuckMax)
+	probes = 5 // calls of a lane that may be unanswered: one for each hanging worker that is replaced (gateway.StuckMax), and one for the last worker
 )
 
 // In TestFault_OutageEndsWithoutAStorm, a process holds 1 000 locks and waits for 2 000 others. Redis is away for two seconds, stopped or cut off,

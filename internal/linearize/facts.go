@@ -67,7 +67,8 @@ func (f *facts) runtime(grant string) int {
 }
 
 // excused reports whether a refusal says nothing about the holder. There are three possible reasons: other users of the same runtime were acquiring
-// or releasing the lock; the refusal names no holder; or it is due to a grant or permit that Redis may have although nobody holds it.
+// or releasing the lock; the refusal names no holder; or Redis may have had a grant or permit that nobody
+// held, and refused because of it.
 func (f *facts) excused(k Kind, op *Op) bool {
 	if f.crowded(op) || k.Permits == 0 && op.Holder == "" {
 		return true

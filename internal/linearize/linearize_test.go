@@ -59,7 +59,7 @@ func TestLinearize(t *testing.T) {
 	}
 }
 
-// One order of operations also explains the answers of a server that is killed every second or so and keeps what it has confirmed.
+// Even if the server is killed about once a second, one order of operations explains all answers. The server keeps what it has confirmed.
 func TestLinearize_ServerKilled(t *testing.T) {
 	t.Parallel()
 	p := plan(linearize.KindOf("fenced lock"))
