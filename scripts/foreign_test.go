@@ -170,6 +170,33 @@ func TestForeign_QueueOfAHeldLock(t *testing.T) {
 	})
 }
 
+// A key of a held fair lock's queue becomes a value of another type. The release still frees the lock and counts as one, so does a forced
+// release, and an acquire is refused without the hint at locks of other libraries, which are strings at the lock's own key.
+func TestForeign_QueueOfAnotherType(t *testing.T) {
+	on(t, func(b bed) {
+		for _, prefix := range []string{"redisson_lock_queue", "redisson_lock_timeout", "holdfast_waiting"} {
+			key := fmt.Sprintf("%s:{%s}", prefix, b.name)
+			require.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute}).Granted, key)
+			require.NoError(b, b.Set(b.Context(), key, "text", 0).Err())
+			assert.True(b, b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1"}).Held, key)
+			assert.Empty(b, b.fields(), key)
+
+			require.NoError(b, b.HSet(b.Context(), b.name, us+":2", 1).Err())
+			_, err := b.run(scripts.FairLock.ForceRelease(site, b.name))
+			require.NoError(b, err, key)
+			assert.Empty(b, b.fields(), key)
+
+			call := scripts.FairLock.Acquire(site, b.name, scripts.Terms{Grant: us + ":3", Lease: time.Minute})
+			_, err = b.run(call)
+			err = call.Explain(err)
+			require.ErrorIs(b, err, protocol.ErrForeignKey, key)
+			assert.NotContains(b, err.Error(), "Migrating", key)
+			assert.Equal(b, "text", b.Get(b.Context(), key).Val())
+			require.NoError(b, b.Del(b.Context(), key).Err())
+		}
+	})
+}
+
 // A foreign value replaces the number of a semaphore's permits while a permit is held. Releases and acquires are refused: the value does
 // not change, and the permit stays held.
 func TestForeign_NumberOfPermitsThatIsNone(t *testing.T) {

@@ -44,11 +44,19 @@ local function server_now()
 end
 
 -- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live. If a key holds something
--- else, it returns nil and the error FOREIGN.
+-- else, also of another type, it returns nil and the error FOREIGN: a script that has freed a lock goes on without the queue.
 local function queue_of(list, timeouts, waiting)
-  local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
-  local last, runtimes = redis.call('zrange', timeouts, -1, -1, 'withscores'), redis.call('hgetall', waiting)
+  local head, last = redis.pcall('lindex', list, 0), redis.pcall('zrange', timeouts, -1, -1, 'withscores')
+  local runtimes = redis.pcall('hgetall', waiting)
   local foreign = redis.error_reply('FOREIGN the keys of the queue hold something else')
+  local refused = type(head) == 'table' and head.err or last.err or runtimes.err
+  if refused and string.find(refused, 'WRONGTYPE', 1, true) then return nil, foreign end
+  if refused then -- fail with the same refusal
+    redis.call('lindex', list, 0)
+    redis.call('zrange', timeouts, -1, -1)
+    redis.call('hgetall', waiting)
+  end
+  local q = {list = list, timeouts = timeouts, waiting = waiting, head = head, till = {}}
   if q.head and not is_owner(q.head) or last[1] and not is_owner(last[1]) then return nil, foreign end
   q.latest = tonumber(last[2]) or 0
   for i = 1, #runtimes, 2 do
