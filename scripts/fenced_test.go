@@ -100,6 +100,28 @@ func TestFenced_CounterThatIsNone(t *testing.T) {
 	})
 }
 
+// The counter has another type. The refusal names the counter, and does not take it for a lock of another library, as a string at the lock's own
+// key would be taken.
+func TestFenced_CounterOfAnotherType(t *testing.T) {
+	on(t, func(b bed) {
+		counter := "redisson_lock_token:{" + b.name + "}"
+		require.NoError(b, b.RPush(b.Context(), counter, "x").Err())
+		refused := func(call scripts.Call) {
+			_, err := b.run(call)
+			err = call.Explain(err)
+			require.ErrorIs(b, err, protocol.ErrForeignKey)
+			assert.ErrorContains(b, err, counter)
+			assert.NotContains(b, err.Error(), "Migrating")
+		}
+		refused(scripts.FencedLock.Acquire(site, b.name, scripts.Terms{Grant: us + ":3", Lease: time.Minute}))
+		assert.Empty(b, b.fields(), "nothing is acquired")
+		b.take(scripts.Lock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
+		refused(scripts.FencedLock.Pass(site, b.name, scripts.Terms{From: us + ":1", Grant: us + ":2", Lease: time.Minute}))
+		assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields(), "nothing is passed on")
+		assert.Equal(b, []string{"x"}, b.LRange(b.Context(), counter, 0, -1).Val())
+	})
+}
+
 // Near its maximum, a counter issues the last tokens one by one, and then no more.
 func TestFenced_LastTokens(t *testing.T) {
 	on(t, func(b bed) {

@@ -165,7 +165,11 @@ end
 -- A counter far below the clock is new, or follows a loss. The last block before the loss may have reached up to the present, so a new
 -- block that began earlier could issue some of the same tokens again. So only one token is taken: the present time.
 local function take_tokens(counter, n, min_token)
-  local given = redis.call('get', counter) or '0'
+  local given = redis.pcall('get', counter) or '0'
+  if type(given) == 'table' then
+    if not string.find(given.err, 'WRONGTYPE', 1, true) then return nil, nil, given end
+    given = ''
+  end
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then
     return nil, nil, redis.error_reply('FOREIGN ' .. counter .. ' holds something that is no fencing token')
   end
