@@ -170,3 +170,22 @@ func TestExec_Suspends(t *testing.T) {
 	assert.Equal(t, 0, x.code())
 	assert.Zero(t, server.Client(t).Exists(t.Context(), name).Val())
 }
+
+// Ctrl-Z also stops lead between two terms, although it has caught the signal while the command ran.
+func TestLead_SuspendsBetweenTerms(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Shared(t), open(t, 200, 24)
+	client, name := server.Client(t), redistest.Name(t)
+	x.shell(server.URL())
+	x.types(binary + " lead --lease 1h " + name + " -- true\r") // after its term it waits for a quarter of the lease
+	x.shows("leading " + name)
+	locktest.Await(t, "the end of the term", func() bool { return client.Exists(t.Context(), name).Val() == 0 })
+	x.types(ctrlZ)
+	x.shows("Stopped", "ready>")
+	x.types("fg\r")
+	locktest.Await(t, "the shell to name the job that continues", func() bool { return strings.Count(x.String(), "-- true") == 3 })
+	x.types(ctrlC + `echo "co""de $?"` + "\r")
+	x.shows("code 130")
+	x.types("exit\r")
+	assert.Equal(t, 0, x.code())
+}

@@ -95,10 +95,13 @@ func (a *app) lead(o leadFlags, in input) int {
 	}()
 	orphans, stopOrphans := supervise.Orphans()
 	defer stopOrphans()
+	suspended := make(chan os.Signal, 1)
 	for {
 		select {
 		case <-orphans:
 			supervise.Collect()
+		case <-suspended:
+			suspend(suspended)
 		case err := <-ended:
 			if err != nil {
 				return a.failed(err)
@@ -112,12 +115,14 @@ func (a *app) lead(o leadFlags, in input) int {
 				return 128 + int(signal)
 			}
 		case t := <-terms:
+			leaveSuspensions(suspended) // while the command runs, package supervise handles SIGTSTP
 			code, again := a.serve(o, h, t, election, signals)
 			if !again {
 				t.over <- holdfast.ErrResign
 				awaitEnd(ended)
 				return code
 			}
+			catchSuspensions(suspended) // SIGTSTP no longer stops a process that has caught it
 			t.over <- nil
 		}
 	}

@@ -14,4 +14,8 @@ func readKeys(*os.File) (restore func(), err error) { return nil, errors.ErrUnsu
 
 func terminalSignals() (resized, suspended chan os.Signal) { return nil, nil }
 
+func catchSuspensions(chan<- os.Signal) {}
+
+func leaveSuspensions(chan os.Signal) {}
+
 func suspend(chan<- os.Signal) {}

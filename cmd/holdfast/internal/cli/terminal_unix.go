@@ -44,10 +44,22 @@ func readKeys(f *os.File) (restore func(), err error) {
 func terminalSignals() (resized, suspended chan os.Signal) {
 	resized, suspended = make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
-	signal.Notify(suspended, syscall.SIGTSTP)
+	catchSuspensions(suspended)
 	return resized, suspended
 }
 
+// catchSuspensions makes the channel receive when the user wants to suspend the program.
+func catchSuspensions(suspended chan<- os.Signal) { signal.Notify(suspended, syscall.SIGTSTP) }
+
+// leaveSuspensions ends catchSuspensions, and empties the channel.
+func leaveSuspensions(suspended chan os.Signal) {
+	signal.Stop(suspended)
+	select {
+	case <-suspended:
+	default:
+	}
+}
+
 // suspend stops the process group of this process, and returns when the group continues. If no shell could continue the group, suspend does not
-// stop it. suspended is the channel of terminalSignals.
+// stop it. suspended is the channel of catchSuspensions.
 func suspend(suspended chan<- os.Signal) { supervise.Suspend(suspended) }
