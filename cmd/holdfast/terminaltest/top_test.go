@@ -269,7 +269,7 @@ func TestTop_Suspends(t *testing.T) {
 	x.shows("> orders")
 	assert.True(t, x.IsAltScreen())
 	x.types("q")
-	x.shows("ready>")
+	locktest.Await(t, "the shell's third prompt: until top has ended, it reads what is typed", func() bool { return strings.Count(x.String(), "ready>") == 3 })
 	x.types("exit\r")
 	assert.Equal(t, 0, x.code())
 }
