@@ -112,6 +112,22 @@ func TestExec_LeavesDaemonsAlone(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
+// A daemon that does not reap its children may leave a zombie in the group. No signal removes the zombie, so nothing waits for it.
+func TestExec_LeavesDaemonsWithZombiesAlone(t *testing.T) {
+	t.Parallel()
+	needs(t, "setsid")
+	server := redistest.Shared(t)
+	name := redistest.Name(t)
+	file, command := script(t, "true & exec setsid sleep 1000 <&- >&- 2>&-")
+	daemon := append([]string{"sh", "-c", `"$@" & while ! test -e "$4"; do sleep 0.01; done`, "sh"}, command...)
+	holder := holdfast(t, server.URL(), append([]string{"exec", name, "--lease", "1h", "--grace", "10m", "--"}, daemon...)...)
+	pid := pidIn(t, file)
+	assert.Equal(t, 0, holder.code())
+	assert.True(t, running(t, pid))
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	assert.Zero(t, server.Client(t).Exists(t.Context(), name).Val())
+}
+
 // The guardian also kills a command that leads its own session.
 func TestExec_CommandThatLeavesTheSession(t *testing.T) {
 	t.Parallel()

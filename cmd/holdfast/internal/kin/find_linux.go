@@ -22,6 +22,22 @@ func (r Run) All() []int {
 	return r.find(func(pid, group int) bool { return group == r.Group && live(pid) || r.owns(pid, true) })
 }
 
+// Dead reports whether the group has only zombies, which their parents do not reap: a daemon may have started them before it left the group. The
+// group of a zombie still exists for the system. Dead returns false if it sees no process of the group, because /proc may hide some.
+func (r Run) Dead() bool {
+	zombies := 0
+	for _, pid := range processes() {
+		if group, err := unix.Getpgid(pid); err != nil || group != r.Group {
+			continue
+		}
+		if live(pid) {
+			return false
+		}
+		zombies++
+	}
+	return zombies > 0
+}
+
 // find returns the processes of this session, and of the command's own session, for which wanted returns true. It leaves out this process and
 // the guardian. As long as the command's process ID is unknown, any session may be the command's: holdfast may have been stopped after it had
 // started the command, and before it told the guardian.
@@ -93,12 +109,19 @@ func environment(pid int) (env []byte) {
 	return env
 }
 
-// live reports whether a process has not ended.
+// live reports whether a process has not ended. A process whose first thread has ended looks like a zombie while other threads still run.
 func live(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return false
 	}
 	_, state, found := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
-	return found && len(state) > 0 && state[0] != 'Z' && state[0] != 'X'
+	if !found || len(state) == 0 {
+		return false
+	}
+	if state[0] != 'Z' && state[0] != 'X' {
+		return true
+	}
+	threads, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	return len(threads) > 1
 }

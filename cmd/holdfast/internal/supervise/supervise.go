@@ -112,6 +112,7 @@ type run struct {
 	killAt   time.Duration // when the group gets SIGKILL, or 0 if no SIGTERM was sent
 	killed   time.Duration // when SIGKILL was first sent, or 0 if not yet
 	lookAt   time.Duration // when to look for strays again
+	deadAt   time.Duration // when to look for zombies again
 }
 
 func (r *run) start() (err error) {
@@ -305,7 +306,7 @@ func (r *run) over() bool {
 // child with an ID that the look has passed. If there are very many processes, a look takes long; then the pause after it is longer, too.
 func (r *run) gone() bool {
 	now := guard.Now()
-	if !errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) || now < r.lookAt {
+	if !errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) && !r.dead(now) || now < r.lookAt {
 		return false
 	}
 	for range 2 {
@@ -315,4 +316,16 @@ func (r *run) gone() bool {
 		}
 	}
 	return true
+}
+
+// dead reports whether the group has only zombies left. After a look that took long, it pauses as gone does.
+func (r *run) dead(now time.Duration) bool {
+	if now < r.deadAt {
+		return false
+	}
+	if r.kin.Dead() {
+		return true
+	}
+	r.deadAt = guard.Now() + 10*(guard.Now()-now)
+	return false
 }
