@@ -157,17 +157,8 @@ func TestFree(t *testing.T) {
 func TestACL_IsEnoughForCheck(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client := server.Client(t)
 	for _, kind := range []string{"lock", "fair", "fenced", "spin", "read", "write", "permit-semaphore", "semaphore", "latch"} {
-		out, _, code := ends(t, server.URL(), "acl", "--kinds", kind)
-		require.Equal(t, 0, code)
-		rule := strings.Fields(strings.Replace(out, ">PASSWORD", ">secret", 1))
-		args := []any{rule[0], rule[1], rule[2], "reset"}
-		for _, word := range rule[3:] {
-			args = append(args, word)
-		}
-		require.NoError(t, client.Do(t.Context(), args...).Err())
-		url := "redis://app:secret@" + server.Addr()
+		url := userBy(t, server, "acl", "--kinds", kind)
 		out, errs, code := ends(t, url, "check", "--kinds", kind)
 		assert.Equal(t, 0, code, "%s: %s%s", kind, out, errs)
 		if kind == "latch" {
@@ -177,6 +168,24 @@ func TestACL_IsEnoughForCheck(t *testing.T) {
 			assert.NotContains(t, out, "secret")
 		}
 	}
+	for _, prefix := range []string{"app:", "{app}:", `a\b[c]?*:`} {
+		out, errs, code := ends(t, userBy(t, server, "acl", "--prefix", prefix), "check", "--prefix", prefix)
+		assert.Equal(t, 0, code, "%s: %s%s", prefix, out, errs)
+	}
+}
+
+// userBy gives the user app the rights that holdfast prints, and returns the URL for the user.
+func userBy(t *testing.T, server *redistest.Server, args ...string) (url string) {
+	t.Helper()
+	out, _, code := ends(t, server.URL(), args...)
+	require.Equal(t, 0, code)
+	rule := strings.Fields(strings.Replace(out, ">PASSWORD", ">secret", 1))
+	command := []any{rule[0], rule[1], rule[2], "reset"}
+	for _, word := range rule[3:] {
+		command = append(command, word)
+	}
+	require.NoError(t, server.Client(t).Do(t.Context(), command...).Err())
+	return "redis://app:secret@" + server.Addr()
 }
 
 // The rules that acl prints are those of SECURITY.md.

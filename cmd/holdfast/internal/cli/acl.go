@@ -123,13 +123,14 @@ func newRights(prefix string) *rights {
 	return r
 }
 
-// add adds rules. In a rule, NAME stands for the name of a lock, and {NAME for the name in a derived key, usually in braces.
+// add adds rules. In a rule, NAME stands for the name of a lock, {NAME for the name in a derived key, usually in braces, and {{NAME for the name in
+// a derived key that has braces even if the name has a hash tag.
 func (r *rights) add(rules string) {
 	for rule := range strings.FieldsSeq(rules) {
 		if r.prefix == "" && rule[0] == '~' {
 			rule = "~*" // it matches every key, and Redis rejects further key patterns
 		}
-		if rule = strings.NewReplacer("{NAME", r.wrapped, "NAME", r.prefix).Replace(rule); !slices.Contains(r.rules, rule) {
+		if rule = strings.NewReplacer("{{NAME", "{"+r.prefix, "{NAME", r.wrapped, "NAME", r.prefix).Replace(rule); !slices.Contains(r.rules, rule) {
 			r.rules = append(r.rules, rule)
 		}
 	}
@@ -155,7 +156,7 @@ var rightsByKind = map[holdfast.Kind]string{
 	holdfast.KindSemaphore: "~NAME* ~redisson_sc:{NAME* &redisson_sc:{NAME* ~holdfast_attempt:{NAME* ~holdfast_want:{NAME* " +
 		"+decrby +del +get +incrby +publish +set",
 	holdfast.KindPermitSemaphore: counted + "+decrby +del +get +incrby +pexpire +pttl +publish +set +zadd +zcard +zrange +zrangebyscore +zrem +zscore",
-	holdfast.KindLatch: "~NAME* ~redisson_countdownlatch__channel__{NAME* &redisson_countdownlatch__channel__{NAME* " +
+	holdfast.KindLatch: "~NAME* ~redisson_countdownlatch__channel__{{NAME* &redisson_countdownlatch__channel__{{NAME* " +
 		"~holdfast_attempt:{NAME* +decrby +del +get +publish +set",
 }
 
