@@ -219,6 +219,47 @@ func TestExec_LostTerminal(t *testing.T) {
 	assertGone(t, group)
 }
 
+// If nobody reads what holdfast writes, as in a terminal that is paused by Ctrl-S, the command gets its signals all the same.
+func TestExec_NobodyReadsTheMessages(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	for what, flag := range map[string]string{"lost": "--lease=6s", "at most": "--at-most=6s"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			name := redistest.Name(t)
+			full := fullPipe(t)
+			file, command := script(t, `trap ': >"$0.told"; exit 0' TERM; `+forever)
+			holder := holdfastWith(t, server.URL(), func(c *exec.Cmd) { c.Stderr = full },
+				append([]string{"exec", name, "--grace", "2s", flag, "--"}, command...)...)
+			pidIn(t, file)
+			if what == "lost" {
+				require.NoError(t, client.Del(t.Context(), name).Err())
+			}
+			assert.Equal(t, 76, holder.code())
+			assert.True(t, exists(file+".told"), "SIGTERM")
+		})
+	}
+}
+
+// fullPipe returns a pipe that takes nothing more until somebody reads it.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = read.Close(); _ = write.Close() })
+	raw, err := write.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Write(func(fd uintptr) bool {
+		for err == nil { // the pipe does not block
+			_, err = syscall.Write(int(fd), make([]byte, 1<<16))
+		}
+		return true
+	}))
+	require.ErrorIs(t, err, syscall.EAGAIN)
+	return write
+}
+
 func TestExec_AtMost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

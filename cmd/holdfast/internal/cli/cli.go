@@ -45,6 +45,7 @@ type app struct {
 	json           bool
 	quiet          bool
 	warning        atomic.Pointer[string] // why the URL is probably wrong
+	behind         io.Writer              // takes the messages instead of stderr, or nil
 }
 
 // Main runs the command that the arguments name, and returns the exit code.
@@ -150,7 +151,22 @@ func (a *app) say(format string, args ...any) {
 }
 
 // complain writes an error to standard error.
-func (a *app) complain(text string) { fmt.Fprintf(a.stderr, "holdfast: %s\n", text) }
+func (a *app) complain(text string) { fmt.Fprintf(a.messages(), "holdfast: %s\n", text) }
+
+// messages is where messages are written.
+func (a *app) messages() io.Writer {
+	if a.behind != nil {
+		return a.behind
+	}
+	return a.stderr
+}
+
+// writeBehind makes all further messages not wait for a reader, until flush is called.
+func (a *app) writeBehind() (flush func()) {
+	b := newBehind()
+	a.behind = b.to(a.stderr)
+	return b.flush
+}
 
 // usage reports a wrong invocation.
 func (a *app) usage(command string, err error) int {
@@ -278,7 +294,7 @@ func (a *app) client(command string) (redis.UniversalClient, int) {
 
 // newRuntime starts a runtime that logs to standard error.
 func (a *app) newRuntime(client redis.UniversalClient, o holdfast.Options) (*holdfast.Runtime, error) {
-	var to io.Writer = a.stderr
+	to := a.messages()
 	if a.quiet {
 		to = io.Discard
 	}

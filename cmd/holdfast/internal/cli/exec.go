@@ -158,6 +158,7 @@ func (a *app) exec(o execFlags, in input) int {
 	if err != nil {
 		return a.refuse("exec", err)
 	}
+	defer a.writeBehind()()
 	client, code := a.client("exec")
 	if client == nil {
 		return code

@@ -66,6 +66,7 @@ func (a *app) lead(o leadFlags, in input) int {
 	if err != nil {
 		return a.refuse("lead", err)
 	}
+	defer a.writeBehind()()
 	client, code := a.client("lead")
 	if client == nil {
 		return code
