@@ -5,6 +5,7 @@ package terminaltest
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -186,6 +187,24 @@ func TestLead_SuspendsBetweenTerms(t *testing.T) {
 	locktest.Await(t, "the shell to name the job that continues", func() bool { return strings.Count(x.String(), "-- true") == 3 })
 	x.types(ctrlC + `echo "co""de $?"` + "\r")
 	x.shows("code 130")
+	x.types("exit\r")
+	assert.Equal(t, 0, x.code())
+}
+
+// A terminal may be set to stop programs that write from the background. It must not stop holdfast, which would no longer renew the lease.
+func TestExec_WritesFromTheBackground(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs Linux")
+	}
+	server, x := redistest.Shared(t), open(t, 200, 24)
+	name := redistest.Name(t)
+	x.shell(server.URL())
+	x.types("stty tostop\r")
+	x.types(binary + " exec --lease 3s " + name + ` -- sh -c 'echo ru""ns; sleep 1000'; echo "co""de $?"` + "\r")
+	x.shows("runs")
+	require.NoError(t, server.Client(t).Del(t.Context(), name).Err())
+	x.shows("stopping the command", "code 76")
 	x.types("exit\r")
 	assert.Equal(t, 0, x.code())
 }

@@ -3,7 +3,10 @@ package cli
 import (
 	"bytes"
 	"io"
+	"runtime"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/supervise"
 )
 
 // behind writes messages on a goroutine of its own. While a command runs under a lease, nothing may wait for a reader of standard error: a terminal
@@ -16,9 +19,12 @@ const unreadMost = 100
 func newBehind() *behind {
 	b := &behind{make(chan func(), unreadMost)}
 	go func() {
-		for do := range b.work {
-			do()
-		}
+		runtime.LockOSThread()
+		supervise.Unstopped(func() { // while the command is in the foreground, this process is in the background
+			for do := range b.work {
+				do()
+			}
+		})
 	}()
 	return b
 }

@@ -54,6 +54,9 @@ func Signals() (received <-chan os.Signal, stop func()) {
 // Orphans returns no channel.
 func Orphans() (ended <-chan os.Signal, stop func()) { return nil, func() {} }
 
+// Unstopped calls f.
+func Unstopped(f func()) { f() }
+
 // Collect does nothing.
 func Collect() {}
 
