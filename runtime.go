@@ -65,7 +65,9 @@ import (
 	"crypto/rand"
 	"fmt"
 	mathrand "math/rand/v2"
+	goruntime "runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -90,11 +92,16 @@ type Runtime struct {
 // The client is a *redis.Client (also one made by redis.NewFailoverClient) or a *redis.ClusterClient. For any other type, and for
 // options out of range, the error matches ErrInvalid. Add hooks before calling New. The runtime calls the masters of a cluster
 // directly: use ClusterClient.OnNewNode to add hooks that must see these calls.
+//
+// A program for a 32-bit platform gets an error, because protoactor does not work there.
 func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 	return newRuntime(client, options, actors.SeamsOf(options.System))
 }
 
 func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (*Runtime, error) {
+	if strconv.IntSize < 64 { // protoactor's table of actors would panic, or an actor would never start: it takes a hash for a positive int
+		return nil, fmt.Errorf("holdfast: new: %s/%s is not supported, because protoactor needs a 64-bit platform", goruntime.GOOS, goruntime.GOARCH)
+	}
 	if err := checkClient(client); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,10 +74,44 @@ func TestWeight_OfAUsersBinary(t *testing.T) {
 	assert.LessOrEqual(t, len(linked), mostLinked, "%q", linked)
 }
 
+const printsError = `package main
+
+import (
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func main() {
+	_, err := holdfast.New(redis.NewClient(&redis.Options{}), holdfast.Options{})
+	fmt.Print(err)
+}
+`
+
+// On a 32-bit platform protoactor would panic, or an actor would never start. New says so instead.
+func TestPlatform_OfLessThan64Bits(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it builds the module for another platform; .ci/run has a step for it")
+	}
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("only an amd64 system runs programs for 386 as well")
+	}
+	user := newUser(t)
+	user.env = []string{"GOARCH=386"}
+
+	out, err := exec.CommandContext(t.Context(), user.build("narrow", printsError)).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Equal(t, "holdfast: new: linux/386 is not supported, because protoactor needs a 64-bit platform", string(out))
+}
+
 // user is a module that requires this module, and the same versions of the dependencies as this module does.
 type user struct {
 	t      *testing.T
 	folder string
+	env    []string // for the go command
 }
 
 func newUser(t *testing.T) *user {
@@ -93,7 +128,7 @@ func newUser(t *testing.T) *user {
 	theirs := strings.Replace(string(ours), "module "+module+"\n", "module example.com/user\n", 1)
 	require.NotEqual(t, string(ours), theirs)
 	theirs += "\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + strconv.Quote(root) + "\n"
-	u := &user{t, t.TempDir()}
+	u := &user{t: t, folder: t.TempDir()}
 	u.write("go.mod", theirs)
 	u.write("go.sum", string(sums))
 	return u
@@ -130,6 +165,7 @@ func (u *user) golang(args ...string) string {
 	command := exec.CommandContext(u.t.Context(), "go", args...)
 	command.Dir = u.folder
 	command.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off", "GOWORK=off", "CGO_ENABLED=0")
+	command.Env = append(command.Env, u.env...)
 	out, err := command.CombinedOutput()
 	require.NoError(u.t, err, "go %q\n%s", args, out)
 	return string(out)
