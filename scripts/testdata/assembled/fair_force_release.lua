@@ -57,19 +57,21 @@ local function server_now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- typed_reply returns a command's reply, or nil if its key has another type. It fails if the command is refused for another reason.
+local function typed_reply(...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'WRONGTYPE', 1, true) then return nil end
+  return redis.call(...) -- fails with the same refusal
+end
+
 -- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live. If a key holds something
--- else, also of another type, it returns nil and the error FOREIGN: a script that has freed a lock goes on without the queue.
+-- else, or has another type, it returns nil and the error FOREIGN. It does not fail then, because the script may have freed the lock already.
 local function queue_of(list, timeouts, waiting)
-  local head, last = redis.pcall('lindex', list, 0), redis.pcall('zrange', timeouts, -1, -1, 'withscores')
-  local runtimes = redis.pcall('hgetall', waiting)
+  local head, last = typed_reply('lindex', list, 0), typed_reply('zrange', timeouts, -1, -1, 'withscores')
+  local runtimes = typed_reply('hgetall', waiting)
   local foreign = redis.error_reply('FOREIGN the keys of the queue hold something else')
-  local refused = type(head) == 'table' and head.err or last.err or runtimes.err
-  if refused and string.find(refused, 'WRONGTYPE', 1, true) then return nil, foreign end
-  if refused then -- fail with the same refusal
-    redis.call('lindex', list, 0)
-    redis.call('zrange', timeouts, -1, -1)
-    redis.call('hgetall', waiting)
-  end
+  if head == nil or not last or not runtimes then return nil, foreign end
   local q = {list = list, timeouts = timeouts, waiting = waiting, head = head, till = {}}
   if q.head and not is_owner(q.head) or last[1] and not is_owner(last[1]) then return nil, foreign end
   q.latest = tonumber(last[2]) or 0
