@@ -3,7 +3,7 @@
 // package and the messages of package protocol.
 //
 //	guardian holdfast-<uuid>       one per runtime, parent of the others; Close stops it and waits
-//	 |- front-00 ... front-15      messages of users' actors -> requests                                    front.go porter.go api/
+//	 |- front-00 ... front-15      messages of users' actors -> requests                                    front.go porter.go api/ requesters.go
 //	 |- subscriber                 channel -> actors that wait                                              pubsub/
 //	 |- announcer                  keeps Options.Process written in Redis, if it is set                     announce.go
 //	 |- demand                     learns which locks other processes want, if Options.Linger is set        demand.go

@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
-	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/pubsub"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
@@ -25,11 +24,12 @@ type shell struct {
 	member *member // the registry's entry for this actor
 
 	// owned by the actor; touched only in Receive
-	machine wait.Machine
-	timer   clock.Timer
-	stage   wait.Stage
-	idle    bool          // whether the machine was idle, as last reported to the registry
-	request *wait.Request // the request that is being handled and has no answer yet; it is refused after a panic
+	machine    wait.Machine
+	requesters wait.Requesters
+	timer      clock.Timer
+	stage      wait.Stage
+	idle       bool          // whether the machine was idle, as last reported to the registry
+	request    *wait.Request // the request that is being handled and has no answer yet; it is refused after a panic
 }
 
 // init prepares the shell for its first message.
@@ -83,7 +83,7 @@ func (a *shell) handle(c actor.Context, message any) {
 	defer a.recoverFrom(c)
 	switch m := message.(type) {
 	case *actor.Terminated:
-		a.step(c, wait.RequesterGone{Requester: m.Who, Replaced: a.engine.lives(m.Who)})
+		a.requesterGone(c, m.Who, a.engine.lives(m.Who))
 	case lease.CountRequesters:
 		a.countRequesters(c)
 	case *rpc.Result:
@@ -103,13 +103,15 @@ func (a *shell) handle(c actor.Context, message any) {
 			a.engine.refuse(m)
 			return
 		}
-		a.request = m
-		a.step(c, m)
-		a.request = nil
+		if m.Requester == nil || a.admit(c, m) {
+			a.request = m
+			a.step(c, m)
+			a.request = nil
+		}
 	case wait.Close:
 		a.onClose(c, m)
 	case cancelByID:
-		if r := a.machine.WaitingOf(m.requester, m.id); r != nil && r.Address.Kind == m.kind {
+		if r := a.requesters.Waiting(m.requester, m.id); r != nil && r.Address.Kind == m.kind {
 			a.step(c, wait.CancelRequest{Request: r, Cause: protocol.ErrNotAcquired})
 		}
 	default:
@@ -149,20 +151,12 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 			if e.Request == a.request {
 				a.request = nil
 			}
+			if e.Request.Requester != nil {
+				a.answered(c, e.Request)
+			}
 			a.engine.answer(e.Request)
-		case wait.DoForget:
-			e.Request.StopTimer()
-			e.Request.Err = protocol.ErrNotAcquired
-			a.engine.ends(e.Request)
 		case wait.DoLost:
-			a.engine.recorder.Lost(e.Hold)
-		case wait.DoReleased:
-			a.engine.recorder.Released(e.Hold, nil)
-		case wait.DoTellLost:
-			lock := e.Hold.Address()
-			a.tell(e.Hold.Requester, &protocol.Lost{
-				Kind: lock.Kind.Name, Lock: lock.Name, Serial: e.Hold.Serial, Err: fmt.Errorf("holdfast: lock %q: %w", lock.Name, e.Err),
-			}, false)
+			a.lost(c, e.Hold)
 		case wait.DoKeep:
 			a.engine.watchdog.Keep(e.Grant)
 		case wait.DoDrop:
@@ -177,10 +171,6 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 			a.engine.recorder.Linger(-1)
 		case wait.DoAlarm:
 			a.setTimer(e.At)
-		case wait.DoGuard:
-			a.tell(e.Actor, &actor.Watch{Watcher: c.Self()}, true)
-		case wait.DoUnguard:
-			a.tell(e.Actor, &actor.Unwatch{Watcher: c.Self()}, true)
 		case wait.DoEmit:
 			a.engine.events.Emit(e.Event)
 		case wait.DoReport:
@@ -188,28 +178,6 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 			a.engine.events.Emit(*e.Waiting)
 		}
 	}
-}
-
-// countRequesters checks that the requesters still live. The shell watches them, but protoactor sends no Terminated for an actor that
-// panics while it stops.
-func (a *shell) countRequesters(c actor.Context) {
-	for _, pid := range a.machine.Requesters() {
-		if !a.engine.lives(pid.(*actor.PID)) {
-			a.step(c, wait.RequesterGone{Requester: pid})
-		}
-	}
-}
-
-// lives reports whether an actor of this system has this PID now. A new actor may have the name of a terminated one, so the
-// result may be true although the original actor has terminated.
-func (e *Engine) lives(pid *actor.PID) bool {
-	_, there := e.system.ProcessRegistry.GetLocal(pid.Id)
-	return there
-}
-
-// tell sends a message about this lock to a requester. It uses the outbox, because delivery may block.
-func (a *shell) tell(requester lease.Ref, message any, system bool) {
-	a.engine.outbox.Post(requester.(*actor.PID), outbox.Message{Lock: a.member.address.Name, Content: message, System: system})
 }
 
 // setTimer sets the timer of this actor. The timer may still fire for an earlier instant: the machine then does only what is due.
@@ -268,6 +236,9 @@ func (a *shell) recoverFrom(c actor.Context) {
 		a.request = nil
 		a.machine.Forget(r)
 		r.Err = r.Because(fmt.Errorf("%w: %v", wait.ErrPanicked, value))
+		if r.Requester != nil {
+			a.answered(c, r)
+		}
 		a.engine.answer(r)
 	}
 	a.carryOut(c, a.machine.Distrust(a.engine.clock.Now()))

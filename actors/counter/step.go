@@ -72,10 +72,8 @@ func New(policy *wait.Policy, address *lease.Address) *State {
 	return &State{policy: policy, address: address, quietAt: clock.Never, alarmAt: clock.Never}
 }
 
-// These methods do nothing: a counter makes no grants, and users' actors cannot use counters.
-func (s *State) Start(lease.Actor)                         {}
-func (s *State) WaitingOf(lease.Ref, uint64) *wait.Request { return nil }
-func (s *State) Requesters() []lease.Ref                   { return nil }
+// Start does nothing: a counter makes no grants, which would refer to their actor.
+func (s *State) Start(lease.Actor) {}
 
 // Held reports no lease: a counter has none.
 func (s *State) Held() ([]*lease.Hold, int) { return nil, s.queue.Len }

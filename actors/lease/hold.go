@@ -13,13 +13,15 @@ import (
 // actor, without the registry.
 type Hold struct {
 	// set by the machine before the hold is delivered
-	Grant     *Grant
-	Serial    uint64
-	Token     int64 // fencing token, or 0 if the kind has none
-	Since     time.Duration
-	Owner     protocol.Owner
+	Grant  *Grant
+	Serial uint64
+	Token  int64 // fencing token, or 0 if the kind has none
+	Since  time.Duration
+	Owner  protocol.Owner
+	Place  int // where the machine has listed the hold; only the machine uses it
+
+	// set by wait.Requesters
 	Requester Ref // the actor that asked by message, or nil if a goroutine has asked
-	Place     int // where the machine has listed the hold; only the machine uses it
 
 	Ending
 }

@@ -51,7 +51,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	if panicked {
 		return errors.Join(errs...) // the other rules hold again after the next step, which completes this one
 	}
-	errs = append(errs, c.checkGuards(h), c.checkListeners(h))
+	errs = append(errs, c.checkListeners(h))
 	switch {
 	case len(h.again) > 0:
 		errs = append(errs, fmt.Errorf("%d steps are left to do", len(h.again)))
@@ -60,8 +60,8 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 			errs = append(errs, fmt.Errorf("the first request in line has no member, although there is room for one"))
 		}
 	}
-	if h.Idle() && (len(c.watched) > 0 || len(c.kept) > 0 || len(c.guarded) > 0 || len(h.guarded) > 0) {
-		errs = append(errs, fmt.Errorf("idle, but %v is watched, %v kept, %v guarded", c.watched, c.kept, c.guarded))
+	if h.Idle() && (len(c.watched) > 0 || len(c.kept) > 0) {
+		errs = append(errs, fmt.Errorf("idle, but %v is watched, %v kept", c.watched, c.kept))
 	}
 	return errors.Join(errs...)
 }
@@ -90,7 +90,7 @@ func checkOrder(h *Group) error {
 // view returns a check of one of the group's members, with what the stepChecker knows about it.
 func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 	v := &memberCheck{
-		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,
+		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, alarmAt: s.alarmAt,
 	}
 	for call := range c.flying {
 		v.flying[call] = call.state == s
@@ -101,11 +101,6 @@ func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 	for g := range c.kept {
 		if stateOf(g) == s {
 			v.kept[g] = true
-		}
-	}
-	for name := range s.clients {
-		if c.guarded[name] {
-			v.guarded[name] = true
 		}
 	}
 	if l := h.listeners[s.channel]; l != nil {
@@ -163,30 +158,6 @@ func (c *stepChecker) checkIDs(h *Group) error {
 		}
 	})
 	return err
-}
-
-// checkGuards checks that an actor is watched as long as it waits or holds a lease in any member.
-func (c *stepChecker) checkGuards(h *Group) error {
-	counts := map[string]int{}
-	for r := h.queue.Front(); r != nil; r = r.Next {
-		if r.Requester != nil {
-			counts[r.Requester.GetId()]++
-		}
-	}
-	h.each(func(s *State) {
-		for name := range s.clients {
-			counts[name]++
-		}
-	})
-	for name, n := range counts {
-		if h.guarded[name] != n || !c.guarded[name] {
-			return fmt.Errorf("%s is in %d places, counted %d, watched %v", name, n, h.guarded[name], c.guarded[name])
-		}
-	}
-	if len(counts) != len(h.guarded) || len(counts) != len(c.guarded) {
-		return fmt.Errorf("%d actors are here, %d counted, %d watched", len(counts), len(h.guarded), len(c.guarded))
-	}
-	return nil
 }
 
 func (c *stepChecker) checkListeners(h *Group) error {

@@ -3,7 +3,6 @@ package lock
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -26,7 +25,6 @@ type stepChecker struct {
 	flying  map[*lockCall]bool    // calls in flight
 	kept    map[*lease.Grant]bool // grants that the watchdog has
 	ended   map[*lease.Hold]bool  // leases whose end was reported
-	guarded map[string]bool       // actors that are watched
 	watched map[string]bool       // channels that are subscribed to
 	alarmAt time.Duration
 	ends    bool                     // the runtime is shutting down or closing
@@ -37,7 +35,7 @@ type stepChecker struct {
 
 func newStepChecker(s wait.Machine) *stepChecker {
 	return &stepChecker{
-		state: s, open: map[*wait.Request]bool{}, came: map[*wait.Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, ended: map[*lease.Hold]bool{}, guarded: map[string]bool{},
+		state: s, open: map[*wait.Request]bool{}, came: map[*wait.Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, ended: map[*lease.Hold]bool{},
 		watched: map[string]bool{}, lost: map[string]time.Duration{}, alarmAt: clock.Never,
 	}
 }
@@ -71,11 +69,6 @@ func (c *stepChecker) before(now time.Duration, message any) {
 		}
 	case wait.Alarm:
 		c.alarmAt = clock.Never
-	case wait.RequesterGone:
-		delete(c.guarded, m.Requester.GetId())
-		maps.DeleteFunc(c.open, func(r *wait.Request, _ bool) bool {
-			return !m.Replaced && r.Do == wait.Acquire && r.Requester != nil && r.Requester.GetId() == m.Requester.GetId()
-		})
 	}
 }
 
@@ -123,7 +116,7 @@ func (c *stepChecker) after(now time.Duration, effects []wait.Effect, panicked b
 	}
 	s := c.state.(*State)
 	member := &memberCheck{
-		s: s, flying: c.flying, kept: c.kept, guarded: c.guarded, watched: len(c.watched) > 0, alarmAt: c.alarmAt,
+		s: s, flying: c.flying, kept: c.kept, watched: len(c.watched) > 0, alarmAt: c.alarmAt,
 	}
 	places := map[*wait.Request]int{}
 	member.places(places)
@@ -144,12 +137,8 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 			}
 		}
 		return c.answer(now, e.Request, panicked)
-	case wait.DoLost, wait.DoReleased:
+	case wait.DoLost:
 		return c.end(e.Hold)
-	case wait.DoForget:
-		if c.open[e.Request] {
-			return fmt.Errorf("a request is dropped although its requester may be alive: %v", e.Request.Do)
-		}
 	case wait.DoKeep:
 		c.kept[e.Grant] = true
 	case wait.DoDrop:
@@ -161,10 +150,6 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 		if c.watched[e.Channel] = true; e.Do == wait.DoUnwatch {
 			delete(c.watched, e.Channel)
 		}
-	case wait.DoGuard:
-		c.guarded[e.Actor.GetId()] = true
-	case wait.DoUnguard:
-		delete(c.guarded, e.Actor.GetId())
 	case wait.DoAlarm:
 		if c.alarmAt = e.At; e.At <= now {
 			return fmt.Errorf("the alarm at %v is due already: the actor would spin", e.At)

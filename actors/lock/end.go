@@ -183,10 +183,6 @@ func (s *State) endHolds(err error, reason protocol.LossReason) {
 		switch {
 		case h.Lose(err, reason):
 			s.emit(wait.Effect{Do: wait.DoLost, Hold: h})
-			if h.Requester != nil {
-				s.emit(wait.Effect{Do: wait.DoTellLost, Hold: h, Err: h.Reason()})
-				s.unbind(h.Requester)
-			}
 		default:
 			s.claimed++
 		}
@@ -266,12 +262,4 @@ func (s *State) Forget(r *wait.Request) {
 		e.waiting = slices.DeleteFunc(e.waiting, same)
 	}
 	s.sides = slices.DeleteFunc(s.sides, func(c *lockCall) bool { return c.request == r })
-	for _, c := range s.clients {
-		for id, waiting := range c.waiting {
-			if waiting == r {
-				delete(c.waiting, id)
-				s.unbind(c.pid)
-			}
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -34,15 +35,14 @@ func (s *State) extending() *extension {
 // onExtend queues an extend of a fixed lease that is held here, or one that asks for a longer at-least time than Redis has granted. A renewed lease
 // has no length that a user could set.
 func (s *State) onExtend(now time.Duration, r *wait.Request) {
-	switch h := s.holdOf(r); {
-	case h == nil:
+	switch {
+	case !s.has(r.Hold):
 		s.fail(r, endOf(r.Hold))
 	case r.AtLeast > 0 && !s.lacks(now, r):
 		s.extended(now, r)
 	case s.grant.Watched && r.AtLeast == 0:
 		s.fail(r, fmt.Errorf("%w: the lease is renewed by the watchdog, only a fixed one can be extended", protocol.ErrInvalid))
 	default:
-		r.Hold = h
 		e := s.extending()
 		e.waiting = append(e.waiting, r)
 	}
@@ -50,10 +50,7 @@ func (s *State) onExtend(now time.Duration, r *wait.Request) {
 
 // endOf returns the reason why a hold has ended.
 func endOf(h *lease.Hold) error {
-	if h == nil || h.Err() == nil {
-		return protocol.ErrNotHeld
-	}
-	return h.Reason()
+	return cmp.Or(h.Reason(), protocol.ErrNotHeld)
 }
 
 // advanceExtension serves the requests that wait for an extend. If the grant has ended, it calls endExtension instead.
@@ -82,7 +79,6 @@ func (s *State) endExtension(now time.Duration) {
 		case r.Do != wait.Acquire:
 			s.fail(r, endOf(r.Hold))
 		case s.member != nil:
-			s.unbindMoved(r)
 			s.emit(wait.Effect{Do: wait.DoRequeue, Request: r})
 		default:
 			s.onAcquire(now, r)

@@ -45,7 +45,7 @@ type Group struct {
 	first   *member    // the members, oldest first
 	last    *member
 	members int
-	common  State       // handles inspects and force-releases, refuses releases and extends of leases that nobody holds
+	common  State       // handles inspects and force-releases
 	turns   turns.Turns // all members take their turns together
 
 	spare    spare
@@ -55,7 +55,6 @@ type Group struct {
 	arrivals  uint64 // number of members so far
 	joins     uint64 // how often members have asked to join Redis' queue with a new grant
 	listeners map[string]*listeners
-	guarded   map[string]int // by actor: in how many members it waits or holds a lease
 	alarmAt   time.Duration
 	told      time.Duration // the instant of the shell's timer
 	stage     wait.Stage
@@ -99,7 +98,7 @@ type again struct {
 func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 	h.policy, h.address, h.alarmAt, h.told = policy, address, clock.Never, clock.Never
 	h.queue.Total = &h.waiting
-	h.listeners, h.guarded = map[string]*listeners{}, map[string]int{}
+	h.listeners = map[string]*listeners{}
 	h.common.init(policy, address)
 	h.common.ringing = &alarmEntry{}
 	h.spare.count = contendersMax
@@ -155,8 +154,6 @@ func (h *Group) receive(now time.Duration, message any) {
 		h.onChannelMessage(now, m)
 	case wait.Alarm:
 		h.onAlarm(now, m)
-	case wait.RequesterGone:
-		h.onRequesterGone(now, m)
 	case wait.Freed:
 		h.onFreed(m)
 		h.follow(now)
@@ -173,7 +170,7 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	case wait.Acquire:
 		h.admit(now, r, false)
 	case wait.Release, wait.Extend:
-		s := h.servesLease(r)
+		s := stateOf(r.Hold.Grant)
 		r.Part = s
 		if r.Do == wait.Release && h.address.Kind.Grants == scripts.GrantPerHolder {
 			h.succeed(now, s, r)
@@ -188,24 +185,10 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 // servedBy returns the member that serves a request, or served it last.
 func servedBy(r *wait.Request) *State { return r.Part.(*State) }
 
-// servesLease returns the member with the lease that a release or extend names. If no member has it, h.common serves the request: it
-// has no grant, so it refuses.
-func (h *Group) servesLease(r *wait.Request) *State {
-	if r.Hold != nil {
-		return stateOf(r.Hold.Grant)
-	}
-	for s := h.first; s != nil; s = s.next {
-		if s.holdOf(r) != nil {
-			return &s.State
-		}
-	}
-	return &h.common
-}
-
 // onCancel ends the wait of a request. For a fair lock, the waiters behind this request move up first, so that its place in Redis' queue is not lost.
 func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 	switch r := m.Request; {
-	case h.leave(r):
+	case h.queue.Remove(r):
 		h.answer(r, h.waitError(now, r, m.Cause))
 	case r.Part != nil:
 		h.moveUp(now, r)
@@ -269,19 +252,6 @@ func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 		}
 	}
 	h.alarmAt = h.alarms.next()
-}
-
-// onRequesterGone ends the waits of a terminated actor in the queue, and then in all members.
-func (h *Group) onRequesterGone(now time.Duration, m wait.RequesterGone) {
-	delete(h.guarded, m.Requester.GetId())
-	for r := h.queue.Front(); r != nil; {
-		gone := r
-		if r = r.Next; gone.Requester != nil && gone.Requester.GetId() == m.Requester.GetId() {
-			h.leave(gone)
-			h.effects = append(h.effects, farewell(gone, m.Replaced))
-		}
-	}
-	h.each(func(s *State) { h.deliver(now, s, m) })
 }
 
 // onClose refuses the waiters that are not part of a member. advanceStage does the rest.
@@ -362,21 +332,6 @@ func (h *Group) Distrust(now time.Duration) []wait.Effect {
 	return h.takeEffects()
 }
 
-// WaitingOf returns the acquire that a Cancel of the actor message API names, or nil if it has been answered.
-func (h *Group) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
-	for r := h.queue.Front(); r != nil; r = r.Next {
-		if r.Requester != nil && r.Requester.GetId() == pid.GetId() && r.ID == id {
-			return r
-		}
-	}
-	for s := h.first; s != nil; s = s.next {
-		if r := s.WaitingOf(pid, id); r != nil {
-			return r
-		}
-	}
-	return nil
-}
-
 // Held returns the local leases and the number of waiters.
 func (h *Group) Held() (holds []*lease.Hold, waiting int) {
 	h.each(func(s *State) { holds = append(holds, s.holds...) })
@@ -393,24 +348,10 @@ func (h *Group) Leased() bool {
 	return false
 }
 
-// Requesters returns the actors that wait here or hold leases.
-func (h *Group) Requesters() []lease.Ref {
-	var all []lease.Ref
-	for r := h.queue.Front(); r != nil; r = r.Next {
-		if r.Requester != nil {
-			all = append(all, r.Requester)
-		}
-	}
-	for s := h.first; s != nil; s = s.next {
-		all = append(all, s.Requesters()...)
-	}
-	return all
-}
-
 // Forget removes a request that has been answered elsewhere: from the queue, the running step, the steps that follow, the effects, and its
 // member.
 func (h *Group) Forget(r *wait.Request) {
-	h.leave(r)
+	h.queue.Remove(r)
 	if h.atHand.message == r {
 		h.atHand.message = nil
 	}

@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
@@ -48,15 +47,13 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	case waiting >= h.policy.MaxWaiters && !before:
 		h.answer(r, r.Because(wait.TooMany(waiting)))
 	case h.queue.Len > 0 || !h.place(now, r):
-		h.wait(r)
+		h.queue.Push(r)
 	}
 }
 
 // objection returns the error for an acquire that cannot be served at all, or nil if it can.
 func (h *Group) objection(r *wait.Request) error {
 	switch {
-	case r.Requester != nil && h.WaitingOf(r.Requester, r.ID) != nil:
-		return r.Because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.ID))
 	case h.upgrades(r):
 		return r.Because(protocol.ErrUpgrade)
 	case h.stage >= wait.Draining && h.reentered(r) == nil && h.above(r) == nil:
@@ -112,7 +109,7 @@ func (h *Group) place(now time.Duration, r *wait.Request) bool {
 	if s == nil {
 		s = h.newMember(r)
 	}
-	h.leave(r)
+	h.queue.Remove(r)
 	h.join(now, &s.State, r)
 	return true
 }
@@ -154,9 +151,8 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 		from := places[i]
 		r := from.queue.Front()
 		from.queue.Remove(r)
-		from.unbindMoved(r)
 		h.join(now, &places[i-1].State, r)
-		h.deliver(now, &from.State, nil) // so that a member without a waiter ends, and no member watches the actor of a waiter that has left it
+		h.deliver(now, &from.State, nil) // so that a member without a waiter ends
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -149,10 +148,6 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 			h.listen(s, e.Channel)
 		case wait.DoUnwatch:
 			h.unlisten(s, e.Channel)
-		case wait.DoGuard:
-			h.guard(e.Actor)
-		case wait.DoUnguard:
-			h.unguard(e.Actor)
 		case wait.DoRequeue:
 			h.admit(now, e.Request, true)
 		default:
@@ -278,7 +273,7 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 		case match.Owner != r.Owner:
 			continue
 		case q == &h.queue && h.upgrades(match): // the request came before its owner got the grant that now blocks it
-			h.leave(match)
+			h.queue.Remove(match)
 			h.answer(match, match.Because(protocol.ErrUpgrade))
 			continue
 		case match.Address.Kind == r.Address.Kind:
@@ -287,59 +282,12 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 		default:
 			continue
 		}
-		if !h.leave(match) {
-			q.Remove(match)
-			servedBy(match).unbindMoved(match)
+		q.Remove(match)
+		if q != &h.queue {
 			h.again = append(h.again, again{servedBy(match), nil}) // the request's former member may have nothing left to do
 		}
 		match.Part = part
 		h.again = append(h.again, again{part, match})
-	}
-}
-
-// wait appends a request to the group's queue, where requests wait until they become part of a member. If an actor sent the request, the group
-// watches that actor.
-func (h *Group) wait(r *wait.Request) {
-	h.queue.Push(r)
-	if r.Requester != nil {
-		h.guard(r.Requester)
-	}
-}
-
-// leave removes a request from the group's queue. It returns false if the request is not there.
-func (h *Group) leave(r *wait.Request) bool {
-	if !h.queue.Remove(r) {
-		return false
-	}
-	if r.Requester != nil {
-		h.unguard(r.Requester)
-	}
-	return true
-}
-
-// guard watches an actor, once for all its waits and leases in all members. When a request moves from the queue to a member, its actor is
-// unguarded and guarded in one step. The two effects cancel out, so no termination is missed in between.
-func (h *Group) guard(pid lease.Ref) {
-	if h.guarded[pid.GetId()]++; h.guarded[pid.GetId()] > 1 {
-		return
-	}
-	left := func(e wait.Effect) bool { return e.Do == wait.DoUnguard && e.Actor.GetId() == pid.GetId() }
-	if i := slices.IndexFunc(h.effects, left); i >= 0 { // the actor's request moves from the queue to a member
-		h.effects = slices.Delete(h.effects, i, i+1)
-		return
-	}
-	h.effects = append(h.effects, wait.Effect{Do: wait.DoGuard, Actor: pid})
-}
-
-// unguard ends the watch of an actor with the last of its waits and leases.
-func (h *Group) unguard(pid lease.Ref) {
-	n := h.guarded[pid.GetId()]
-	if n == 0 {
-		return // the actor has terminated
-	}
-	if h.guarded[pid.GetId()] = n - 1; n == 1 {
-		delete(h.guarded, pid.GetId())
-		h.effects = append(h.effects, wait.Effect{Do: wait.DoUnguard, Actor: pid})
 	}
 }
 
@@ -379,7 +327,7 @@ func (h *Group) hear(now time.Duration, done *callDone) {
 	h.failures.Add(now, &done.call.Call, done.err)
 	_, late := scripts.LateBy(done.err)
 	for r := h.queue.Front(); r != nil && (r.Try && !late || h.failures.Outlast(now, r, h.policy.Patience)); r = h.queue.Front() {
-		h.leave(r)
+		h.queue.Remove(r)
 		h.answer(r, r.Because(h.failures.Last))
 	}
 }
@@ -387,7 +335,7 @@ func (h *Group) hear(now time.Duration, done *callDone) {
 // refuseWaiting refuses all queued requests.
 func (h *Group) refuseWaiting(cause error) {
 	for r := h.queue.Front(); r != nil; r = h.queue.Front() {
-		h.leave(r)
+		h.queue.Remove(r)
 		h.answer(r, r.Because(cause))
 	}
 }

@@ -122,7 +122,7 @@ func (s *State) hold(now time.Duration) {
 // succeed makes the oldest waiter the successor of a holder that releases its grant, so that the grant is passed on and not released. A waiter
 // whose own acquire is in flight is left out, because that call would have to be undone.
 func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
-	if h.waiting == 0 || s.holdOf(gone) == nil || len(s.holds) > 1 || !s.passesOn(now) {
+	if h.waiting == 0 || !s.has(gone.Hold) || len(s.holds) > 1 || !s.passesOn(now) {
 		return
 	}
 	for from := h.first; from != nil; from = from.next {
@@ -131,13 +131,12 @@ func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
 		}
 		heir := from.queue.Front()
 		from.queue.Remove(heir)
-		from.unbindMoved(heir)
 		h.join(now, s, heir)
 		h.deliver(now, &from.State, nil) // the waiter's former member may have nothing left to do
 		return
 	}
 	if heir := h.queue.Front(); heir != nil && !heir.Try {
-		h.leave(heir)
+		h.queue.Remove(heir)
 		h.join(now, s, heir)
 	}
 }

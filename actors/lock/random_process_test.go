@@ -26,15 +26,15 @@ type proc struct {
 	lag      time.Duration        // additional delay of messages to this process
 	clock    time.Duration        // how far its estimate of the server's clock is off
 	timers   map[*lease.Grant]int // number of the watchdog's latest timer; earlier timers have no effect
-	dead     map[string]bool
-	holds    []*lease.Hold // leases that were granted and not released
+	holds    []*lease.Hold        // leases that were granted and not released
 	waiting  map[*wait.Request]func(error)
-	demanded int // the tenure (world.tenure) to which the latest demand belongs, or 0
+	demanded int           // the tenure (world.tenure) to which the latest demand belongs, or 0
+	panicked time.Duration // when a step panicked last
 	stopped  bool
 }
 
 func newProc(w *world, name string, policy wait.Policy) *proc {
-	p := &proc{w: w, timers: map[*lease.Grant]int{}, dead: map[string]bool{}, waiting: map[*wait.Request]func(error){}}
+	p := &proc{w: w, timers: map[*lease.Grant]int{}, waiting: map[*wait.Request]func(error){}}
 	p.Process = machinetest.Process{
 		World: &w.World, Name: name, Step: p.step,
 	}
@@ -82,6 +82,7 @@ func (p *proc) step(message any) {
 	effects, panicked, err := p.checker.step(p.w.Now, message)
 	if panicked != nil {
 		w.Logf("%s  panic", p.Name)
+		p.panicked = w.Now
 		p.demanded = 0
 		if r, ok := message.(*wait.Request); ok {
 			p.answer(r, r.Err)
@@ -127,10 +128,6 @@ func (p *proc) carryOut(e *wait.Effect) {
 		p.Watch(e.Channel, e.Do == wait.DoWatch)
 	case wait.DoAlarm:
 		p.SetAlarm(e.At)
-	case wait.DoGuard:
-		if p.dead[e.Actor.GetId()] {
-			p.Post(0, wait.RequesterGone{Requester: e.Actor})
-		}
 	case wait.DoEmit:
 		w.Logf("%s  event %v", p.Name, e.Event)
 	}
@@ -153,11 +150,12 @@ func (p *proc) answer(r *wait.Request, err error) {
 
 // checkRefusal checks that no try is refused because of a grant that its own process is releasing, unless that takes long. There are two exceptions:
 // a try whose caller gives up, and a try that is refused because of local waiters, no matter who holds the lock. Local waiters are the reason when
-// the try has just arrived, or when its owner loses the lock that the try would have re-entered.
+// the try has just arrived, or when its owner loses the lock that the try would have re-entered; after a panic, the owner has lost it in an earlier
+// step.
 func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
 	onArrival := r.Came == 0 || r.Came == p.w.Now // a group notes the arrival of every request, a state only of requests that wait
-	inside := !r.Owner.IsZero() && p.checker.inside[r.Owner]
+	inside := !r.Owner.IsZero() && (p.checker.inside[r.Owner] || p.panicked >= r.Came)
 	if r.Do != wait.Acquire || !r.Try || onArrival || inside || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
 		return
 	}

@@ -3,11 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
-
-	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
@@ -15,20 +11,15 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// user acquires and releases one lease after another. Some users are actors.
+// user acquires and releases one lease after another.
 type user struct {
 	p     *proc
-	pid   lease.Ref // nil if the user is a goroutine
 	owner protocol.Owner
-	ids   uint64
 }
 
 func newUser(p *proc) *user {
 	p.w.owners++
 	u := &user{p: p}
-	if p.w.Chance(30) {
-		u.pid = actor.NewPID("here", fmt.Sprint("user", p.w.owners))
-	}
 	if p.w.kinds[0].Owned && p.w.Chance(30) { // some share an owner
 		u.owner = protocol.NewOwner(p.Name, p.w.Random.Uint64N(3))
 	}
@@ -36,8 +27,7 @@ func newUser(p *proc) *user {
 }
 
 func (u *user) request(do wait.Operation, then func(error)) *wait.Request {
-	u.ids++
-	r := &wait.Request{Do: do, Address: u.p.w.address(), Requester: u.pid, ID: u.ids}
+	r := &wait.Request{Do: do, Address: u.p.w.address()}
 	u.p.waiting[r] = then
 	return r
 }
@@ -54,13 +44,11 @@ func (w *world) address() *lease.Address {
 // send posts a request, which arrives up to 0.1 ms later.
 func (u *user) send(r *wait.Request) { u.p.Post(u.p.w.UpTo(100*time.Microsecond), r) }
 
-func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.GetId()] }
-
 // next is the user's next operation, unless the test is about to end.
 func (u *user) next() {
 	w := u.p.w
 	switch {
-	case w.Calm || u.gone() || u.p.stopped:
+	case w.Calm || u.p.stopped:
 	case w.Chance(3):
 		u.send(u.request(wait.Inspect, func(error) { u.think() }))
 	case w.Now > machinetest.Use/2 && w.Chance(w.forced):
@@ -68,8 +56,6 @@ func (u *user) next() {
 	case w.Chance(1):
 		u.p.sweep()
 		u.think()
-	case u.pid != nil && w.Chance(5):
-		u.meddle()
 	default:
 		u.acquire(u.think)
 	}
@@ -103,9 +89,6 @@ func (u *user) take(granted func(h *lease.Hold), refused func()) {
 	if w.Chance(30) {
 		u.p.Post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
-	if u.pid != nil && w.Chance(3) {
-		w.After(w.UpTo(50*time.Millisecond), u.die)
-	}
 }
 
 // holding returns how long a user holds a lease: mostly short, and sometimes longer than any lease.
@@ -120,7 +103,6 @@ func (u *user) holding() time.Duration {
 func (u *user) use(h *lease.Hold, then func()) {
 	w := u.p.w
 	switch {
-	case u.gone():
 	case w.Chance(10*len(w.kinds)) && !w.Calm:
 		u.nest(h, then)
 	case w.Chance(20) || h.Fixed() && w.Chance(50):
@@ -155,78 +137,32 @@ func (u *user) nest(h *lease.Hold, then func()) {
 
 func (u *user) extend(h *lease.Hold) {
 	w := u.p.w
-	if u.gone() {
-		return
-	}
 	r := u.request(wait.Extend, func(error) {})
 	r.Hold, r.Lease, r.Address = h, 50*time.Millisecond+w.UpTo(time.Second), h.Address()
-	if u.pid != nil {
-		r.Hold, r.Serial = nil, h.Serial
-	}
 	u.send(r)
 	if w.Chance(20) {
 		u.p.Post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
 }
 
-// meddle has an actor release or extend a goroutine's lease by its serial, which must fail.
-func (u *user) meddle() {
-	w := u.p.w
-	others := slices.DeleteFunc(slices.Clone(u.p.holds), func(h *lease.Hold) bool { return h.Requester != nil })
-	if len(others) == 0 {
-		u.think()
-		return
-	}
-	h := others[w.Random.IntN(len(others))]
-	r := u.request([]wait.Operation{wait.Release, wait.Extend}[w.Random.IntN(2)], func(err error) {
-		if err == nil {
-			w.Failf("%s: %s could use serial %d, which belongs to a goroutine", u.p.Name, u.pid.GetId(), h.Serial)
-		}
-		u.think()
-	})
-	r.Address, r.Serial, r.Lease = h.Address(), h.Serial, time.Second
-	u.send(r)
-}
-
 func (u *user) release(h *lease.Hold, then func()) {
 	w := u.p.w
 	r := u.request(wait.Release, func(err error) {
-		if errors.Is(err, protocol.ErrNotHeld) && u.pid == nil {
+		if errors.Is(err, protocol.ErrNotHeld) {
 			w.Failf("%s: released once, but: %v", u.p.Name, err)
 		}
 		w.checkRelease(u.p, h, err)
 		then()
 	})
 	r.Address = h.Address()
-	switch {
-	case u.gone():
-		delete(u.p.waiting, r)
-		return
-	case u.pid != nil:
-		r.Serial = h.Serial
-	case h.Claim():
-		r.Hold = h
-	default: // lost
+	if !h.Claim() { // lost
 		delete(u.p.waiting, r)
 		then()
 		return
 	}
+	r.Hold = h
 	u.send(r)
 	if w.Chance(5) {
 		u.p.Post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
-	}
-}
-
-// die ends an actor: nobody will receive the answers to its requests.
-func (u *user) die() {
-	u.p.dead[u.pid.GetId()] = true
-	for r := range u.p.waiting {
-		if r.Requester == u.pid {
-			delete(u.p.waiting, r)
-		}
-	}
-	u.p.w.Logf("%s: %s dies", u.p.Name, u.pid.GetId())
-	if u.p.checker.guarded[u.pid.GetId()] {
-		u.p.Post(0, wait.RequesterGone{Requester: u.pid})
 	}
 }

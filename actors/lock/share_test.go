@@ -141,7 +141,6 @@ func (f *fight) next(u *user, process int) {
 	if f.Now >= f.end {
 		return
 	}
-	u.pid = nil
 	h := &lease.Hold{}
 	r := u.request(wait.Acquire, func(err error) {
 		if err != nil {

@@ -67,7 +67,6 @@ type State struct {
 	claimed   int32      // number of holds that were lost while the request to release them was on its way
 	spins     uint32     // how often the pause has grown, if the lock spins
 	sides     []*lockCall
-	clients   map[string]*client // requesters of the actor message API
 
 	member *member // this state as a member of a group, or nil if it is in no group
 
@@ -188,17 +187,12 @@ func (s *State) receive(now time.Duration, message any) {
 		if s.grant != nil && !s.grant.Watched { // a watched grant needs no question: its next renewal shows whether Redis has it
 			s.look(now)
 		}
-	case wait.RequesterGone:
-		s.onRequesterGone(m)
 	case wait.Close:
 		s.onClose(now, m.Stage)
 	}
 }
 
 func (s *State) onRequest(now time.Duration, r *wait.Request) {
-	if r.Requester != nil && r.Do == wait.Acquire && !s.bind(r) {
-		return
-	}
 	switch r.Do {
 	case wait.Acquire:
 		s.onAcquire(now, r)
@@ -313,11 +307,11 @@ func (s *State) advanceGuard(now time.Duration) {
 	}
 }
 
-// Idle reports whether the actor could stop without losing anything. It must have no waiter, grant, orphan, subscription, place in Redis' queue,
-// bound client or look in progress. No release or result that must reach this actor may be on its way (claimed, sides).
+// Idle reports whether the actor could stop without losing anything. It must have no waiter, grant, orphan, subscription, place in Redis' queue
+// or look in progress. No release or result that must reach this actor may be on its way (claimed, sides).
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
-		len(s.orphans) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
+		len(s.orphans) == 0 && s.watch == wait.Unwatched && !s.looks()
 }
 
 // setAlarm sets the timer to the earliest instant at which advance would have something to do. An alarm that comes too early costs one empty
@@ -396,29 +390,11 @@ func (s *State) fail(r *wait.Request, cause error) {
 
 func (s *State) answer(r *wait.Request, err error) {
 	r.Err = err
-	if r.Requester != nil && r.Do == wait.Acquire {
-		s.unwait(r)
-	}
 	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
-// holdOf returns the lease that a release or extend names, or nil if it is not held here. Only leases of actors have serials, and any actor may
-// name them. A goroutine's lease can be ended only through its Lease value.
-func (s *State) holdOf(r *wait.Request) *lease.Hold {
-	if h := r.Hold; h != nil {
-		if h.Place < len(s.holds) && s.holds[h.Place] == h {
-			return h
-		}
-		return nil
-	}
-	i := slices.IndexFunc(s.holds, func(h *lease.Hold) bool {
-		return h.Requester != nil && h.Serial == r.Serial && r.Address.Kind == s.address.Kind
-	})
-	if i < 0 {
-		return nil
-	}
-	return s.holds[i]
-}
+// has reports whether a lease is held here.
+func (s *State) has(h *lease.Hold) bool { return h.Place < len(s.holds) && s.holds[h.Place] == h }
 
 // Held returns the local leases and the number of waiters.
 func (s *State) Held() ([]*lease.Hold, int) { return slices.Clone(s.holds), s.queue.Len }

@@ -26,25 +26,15 @@ func (p *player) print(e *wait.Effect) {
 		p.printCall(e.Call.(*lockCall))
 	case wait.DoAnswer:
 		p.printAnswer(e.Request)
-	case wait.DoForget:
-		p.Writef("forget %s", p.names[e.Request])
 	case wait.DoLost:
 		p.Writef("lost serial=%d", e.Hold.Serial)
-	case wait.DoReleased:
-		p.Writef("released serial=%d", e.Hold.Serial)
 	case wait.DoReport:
 		p.Writef("report %s: %v", p.names[e.Request], *e.Waiting)
-	case wait.DoTellLost:
-		p.Writef("tell %s lost serial=%d %q", e.Hold.Requester.GetId(), e.Hold.Serial, e.Err)
 	case wait.DoKeep:
 		p.grants[e.Grant.ID] = e.Grant
 		p.Writef("keep %s until=%v", e.Grant.ID, e.Grant.Until())
 	case wait.DoDrop:
 		p.Writef("drop %s", e.Grant.ID)
-	case wait.DoGuard:
-		p.Writef("guard %s", e.Actor.GetId())
-	case wait.DoUnguard:
-		p.Writef("unguard %s", e.Actor.GetId())
 	case wait.DoWatch:
 		p.Channel = e.Channel
 		if _, row, is := strings.Cut(e.Channel, ":crowd:"); is {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
@@ -54,8 +53,6 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 		return wait.Demanded{Grant: a.Word(0), Freed: a.Has("freed")}
 	case "demands-missed":
 		return wait.DemandsMissed{}
-	case "terminated":
-		return wait.RequesterGone{Requester: p.pid(a.Word(0)), Replaced: a.Has("replaced")}
 	case "sweep":
 		p.Sweep(p.state)
 	case "close":
@@ -99,10 +96,6 @@ func (p *player) newRequest(do wait.Operation, name string, a machinetest.Argume
 			r.Address.Kind = p.KindOf(word)
 		}
 	}
-	if from := a.Values["from"]; from != "" {
-		r.Requester = p.pid(from)
-		r.ID = uint64(p.Number(a.Values["id"]))
-	}
 	p.names[r] = name
 	if do == wait.Acquire {
 		p.requests[name] = r
@@ -110,13 +103,6 @@ func (p *player) newRequest(do wait.Operation, name string, a machinetest.Argume
 		p.requests[do.String()+" "+name] = r
 	}
 	return r
-}
-
-func (p *player) pid(name string) *actor.PID {
-	if p.pids[name] == nil {
-		p.pids[name] = actor.NewPID("here", name)
-	}
-	return p.pids[name]
 }
 
 // request returns an earlier request: "a" is the acquire of that name, "release a" is its release.
@@ -131,11 +117,7 @@ func (p *player) request(words ...string) *wait.Request {
 func (p *player) ask(verb string, a machinetest.Arguments) any {
 	do := wait.Operation(slices.IndexFunc([]wait.Operation{0, 1, 2, 3, 4}, func(o wait.Operation) bool { return o.String() == verb }))
 	r := p.newRequest(do, a.Word(0), a)
-	switch {
-	case do == wait.Inspect || do == wait.ForceRelease:
-	case r.Requester != nil:
-		r.Serial = uint64(p.Number(a.Values["serial"]))
-	default:
+	if do != wait.Inspect && do != wait.ForceRelease {
 		r.Hold = p.request(a.Word(0)).Hold
 	}
 	if do == wait.Release && r.Hold != nil && !a.Has("claimed") {

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/machinetest"
@@ -40,14 +38,13 @@ type player struct {
 	calls    []*lockCall     // calls in flight
 	sent     map[*lockCall]time.Duration
 	grants   map[string]*lease.Grant
-	pids     map[string]*actor.PID
 }
 
 func newPlayer(t *testing.T, title string) *player {
 	p := &player{
 		Player:   machinetest.Player{T: t, Title: title},
 		requests: map[string]*wait.Request{}, names: map[*wait.Request]string{}, ended: map[string]bool{},
-		sent: map[*lockCall]time.Duration{}, grants: map[string]*lease.Grant{}, pids: map[string]*actor.PID{},
+		sent: map[*lockCall]time.Duration{}, grants: map[string]*lease.Grant{},
 	}
 	p.SetPolicy(nil)
 	return p

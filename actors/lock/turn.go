@@ -123,16 +123,13 @@ func (s *State) give(now time.Duration, r *wait.Request) {
 // hand delivers one lease on the current grant. All leases of a grant have its deadline, so one renewal moves them together.
 func (s *State) hand(now time.Duration, r *wait.Request) {
 	h := r.Hold
-	h.Grant, h.Serial, h.Owner, h.Requester, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.Owner, r.Requester, s.grant.token, now
+	h.Grant, h.Serial, h.Owner, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.Owner, s.grant.token, now
 	h.Place = len(s.holds)
 	s.holds = append(s.holds, h)
 	if s.lingering {
 		s.tellLinger()
 	}
 	s.keepFor(now, r)
-	if r.Requester != nil {
-		s.grant.Tended.Store(true)
-	}
 	s.answer(r, nil)
 }
 
@@ -163,31 +160,26 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 
 // onRelease ends one lease, and the grant with its last lease.
 //
-// A goroutine ends its lease itself (Claim) before its request arrives here. If the grant is lost in between, endHolds cannot end that lease any
+// The holder ends its lease itself (Claim) before its request arrives here. If the grant is lost in between, endHolds cannot end that lease any
 // more, and counts it in claimed until the request arrives.
 func (s *State) onRelease(now time.Duration, r *wait.Request) {
-	h := s.holdOf(r)
-	switch {
-	case h == nil && r.Hold != nil && s.claimed > 0:
-		s.claimed-- // the lease ended here while its holder was releasing it
+	if !s.has(r.Hold) {
+		s.claimed--
 		s.fail(r, s.lateRelease())
-	case h == nil:
-		s.fail(r, protocol.ErrNotHeld)
-	default:
-		r.Hold = h
-		s.unhold(h)
-		if len(s.holds) == 0 {
-			s.next(now)
-		}
-		if s.phase == releasing || s.phase == passing { // answered when Redis has confirmed the end
-			s.releasers = append(s.releasers, r)
-		} else {
-			if len(s.holds) == 0 {
-				s.tellLinger()
-			}
-			s.answer(r, nil)
-		}
+		return
 	}
+	s.unhold(r.Hold)
+	if len(s.holds) == 0 {
+		s.next(now)
+	}
+	if s.phase == releasing || s.phase == passing { // answered when Redis has confirmed the end
+		s.releasers = append(s.releasers, r)
+		return
+	}
+	if len(s.holds) == 0 {
+		s.tellLinger()
+	}
+	s.answer(r, nil)
 }
 
 // unhold removes a lease from the grant. The newest lease takes its place in the list: very many readers may share a grant, and moving all later
@@ -198,10 +190,6 @@ func (s *State) unhold(h *lease.Hold) {
 	s.holds[h.Place], newest.Place = newest, h.Place
 	s.holds[end] = nil
 	s.holds = s.holds[:end]
-	if h.Requester != nil {
-		h.Claim() // the lease of an actor; a goroutine claims its own before it sends the release
-		s.unbind(h.Requester)
-	}
 }
 
 // pass replaces the grant in Redis by a new one for the next local waiter, in one call and without notifying other processes. Between the

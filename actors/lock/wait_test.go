@@ -67,7 +67,6 @@ func (v *visits) visit(u *user) {
 	if v.Now >= fightFor {
 		return
 	}
-	u.pid = nil
 	h := &lease.Hold{}
 	again := func() { v.After(v.leave(), func() { v.visit(u) }) }
 	r := u.request(wait.Acquire, func(err error) {

@@ -19,13 +19,9 @@ type Machine interface {
 	Room() *[]Effect                     // the buffer for the next step's effects; while effects are being carried out, it holds those that are left
 	Start(self lease.Actor)
 
-	// methods about actors and leases, which counters do not have
-	WaitingOf(requester lease.Ref, id uint64) *Request
-	Requesters() []lease.Ref // the actors that wait or hold leases; one actor may be listed more than once
-	Leased() bool            // there is a local lease
-
-	// Held returns the local leases, and the number of waiters.
-	Held() (holds []*lease.Hold, waiting int)
+	// methods about leases, which counters do not have
+	Leased() bool                             // there is a local lease
+	Held() (holds []*lease.Hold, waiting int) // the local leases, and the number of waiters
 }
 
 // The messages to a machine, besides *Request, the results of its calls, and the watchdog's lease.Due and lease.Gone.
@@ -52,12 +48,6 @@ type (
 	DemandsMissed struct{}
 	// Close tells a machine which stage the end of the runtime has reached.
 	Close struct{ Stage Stage }
-	// RequesterGone says that an actor that waits here or holds leases has terminated. If Replaced is set, another actor has the same name by
-	// now, and some of the requests may be that actor's.
-	RequesterGone struct {
-		Requester lease.Ref
-		Replaced  bool
-	}
 	// LookAround asks a machine to check whether Redis still has its grants with a fixed lease, for example because an operation may have ended some
 	// of them.
 	LookAround struct{}
@@ -86,10 +76,8 @@ type Effect struct {
 	Request *Request
 	Hold    *lease.Hold
 	Grant   *lease.Grant
-	Actor   lease.Ref
 	Channel string
 	At      time.Duration
-	Err     error
 	Event   protocol.Event
 	Waiting *protocol.Waiting
 }
@@ -101,10 +89,7 @@ type EffectKind uint8
 const (
 	DoCall     EffectKind = iota // send Call to Redis
 	DoAnswer                     // answer Request
-	DoForget                     // drop Request: there is nobody to answer
 	DoLost                       // Hold has ended without its holder's release
-	DoReleased                   // Hold was released because the actor that held it has ended
-	DoTellLost                   // send the requester of Hold the message that its lease was lost, because of Err
 	DoKeep                       // give Grant to the watchdog
 	DoDrop                       // take Grant back from the watchdog
 	DoWatch                      // subscribe to Channel
@@ -112,8 +97,6 @@ const (
 	DoLinger                     // a grant without holders is kept
 	DoUnlinger                   // the grant that was kept without holders has ended, or has a holder again
 	DoAlarm                      // set the timer to At
-	DoGuard                      // watch Actor, to learn of its end
-	DoUnguard                    // stop watching Actor
 	DoEmit                       // report Event
 	DoReport                     // report that Request has waited long; Waiting has the details
 	DoRequeue                    // of a member of a group (lock.Group): another member must serve Request

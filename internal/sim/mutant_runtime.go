@@ -29,7 +29,7 @@ var RuntimeMutants = []Mutant{
 		edit{"lock.State.next", "head := s.queue.Front()\n\tswitch {",
 			"OLD\n\tcase BROKEN && head == nil && s.turn.served == 0:\n\t\ts.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})\n\t\ts.endGrant(now, now)\n\t\ts.phase = free"}),
 	broken("stale serial accepted", "a release of an earlier lease ends the current one", exclusive,
-		edit{"lock.State.holdOf", "h.Serial == r.Serial", "(BROKEN || OLD)"}),
+		edit{"wait.Requesters.Hold", "if h := q.holds[r.Serial];", "if BROKEN {\nfor _, h := range q.holds {\nreturn h\n}\n}\nOLD"}),
 	needs("cut", broken("at-least forgotten after a loss", "a lost lease frees the lock before its at-least time is over", []kind{plainLock, fencedLock, fairLock},
 		edit{"lock.State.orphanGrant", "g.lasting, g.least = g.lasting || s.grant.lasting, s.grant.Least()", "OLD\nif BROKEN {\ng.least = 0\n}"})),
 	broken("renewals forgotten", "the watchdog sends no renewals", nil,

@@ -1,0 +1,125 @@
+package wait
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Requesters lists the users' actors that wait for the locks of one name or hold leases of them. The machine does not know about actors: it handles
+// their requests like those of goroutines. The shell admits each acquire of an actor here before the machine gets it, and reports each answer and
+// each lost lease. An actor is listed from its first acquire until its last wait or lease has ended.
+//
+// The zero value is an empty list.
+type Requesters struct {
+	all   map[string]*requester  // by the ID of the actor; all actors are in one actor system, so their IDs are unique
+	holds map[uint64]*lease.Hold // of all actors, by serial number
+}
+
+type requester struct {
+	pid   lease.Ref
+	waits map[uint64]*Request // acquires without an answer, by the actor's IDs for them
+	holds map[uint64]*lease.Hold
+}
+
+// Admit lists an acquire. It returns an error if the actor has another acquire with this ID. first reports whether the actor was not listed before.
+func (q *Requesters) Admit(r *Request) (first bool, err error) {
+	a := q.all[r.Requester.GetId()]
+	if a == nil {
+		if q.all == nil {
+			q.all, q.holds = map[string]*requester{}, map[uint64]*lease.Hold{}
+		}
+		a, first = &requester{r.Requester, map[uint64]*Request{}, map[uint64]*lease.Hold{}}, true
+		q.all[r.Requester.GetId()] = a
+	}
+	if a.waits[r.ID] != nil {
+		return false, fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.ID)
+	}
+	a.waits[r.ID] = r
+	return first, nil
+}
+
+// Answered notes what the answer to an actor's request means: that a wait has ended, and perhaps a lease has begun, or that a lease has ended. If the actor
+// is not listed any more after that, Answered returns it, otherwise nil.
+func (q *Requesters) Answered(r *Request) (done lease.Ref) {
+	switch {
+	case r.Do == Release && r.Hold != nil:
+		return q.Ended(r.Hold)
+	case r.Do == Acquire && q.Waiting(r.Requester, r.ID) == r:
+		a := q.all[r.Requester.GetId()]
+		delete(a.waits, r.ID)
+		if h := r.Hold; r.Err == nil {
+			h.Requester = r.Requester
+			h.Grant.Tended.Store(true)
+			a.holds[h.Serial], q.holds[h.Serial] = h, h
+		}
+		return q.drop(a)
+	}
+	return nil
+}
+
+// Ended notes that a lease has ended. If its actor is not listed any more after that, Ended returns it, otherwise nil.
+func (q *Requesters) Ended(h *lease.Hold) (done lease.Ref) {
+	if q.holds[h.Serial] != h {
+		return nil // a goroutine had it, or an actor that has terminated
+	}
+	a := q.all[h.Requester.GetId()]
+	delete(a.holds, h.Serial)
+	delete(q.holds, h.Serial)
+	return q.drop(a)
+}
+
+// drop removes an actor that neither waits nor holds a lease. It returns nil if the actor stays.
+func (q *Requesters) drop(a *requester) lease.Ref {
+	if len(a.waits)+len(a.holds) > 0 {
+		return nil
+	}
+	delete(q.all, a.pid.GetId())
+	return a.pid
+}
+
+// Waiting returns the acquire of an actor that has this ID, or nil if it has been answered.
+func (q *Requesters) Waiting(pid lease.Ref, id uint64) *Request {
+	if a := q.all[pid.GetId()]; a != nil {
+		return a.waits[id]
+	}
+	return nil
+}
+
+// Hold returns the lease that a request names by its serial number, or nil if no actor holds it. Any actor may name it.
+func (q *Requesters) Hold(r *Request) *lease.Hold {
+	if h := q.holds[r.Serial]; h != nil && h.Address().Kind == r.Address.Kind {
+		return h
+	}
+	return nil
+}
+
+// All returns the actors.
+func (q *Requesters) All() (pids []lease.Ref) {
+	for _, a := range q.all {
+		pids = append(pids, a.pid)
+	}
+	return pids
+}
+
+// Gone removes a terminated actor from the list. It returns what has to be ended for it: the waits, newest first, because giving up a place in
+// Redis' queue costs least at its end; and the leases, oldest first.
+func (q *Requesters) Gone(pid lease.Ref) (waits []*Request, holds []*lease.Hold) {
+	a := q.all[pid.GetId()]
+	if a == nil {
+		return nil, nil
+	}
+	delete(q.all, pid.GetId())
+	for serial := range a.holds {
+		delete(q.holds, serial)
+	}
+	waits = slices.SortedFunc(maps.Values(a.waits), func(a, b *Request) int {
+		return cmp.Or(cmp.Compare(b.Came, a.Came), cmp.Compare(b.ID, a.ID))
+	})
+	holds = slices.SortedFunc(maps.Values(a.holds), func(a, b *lease.Hold) int { return cmp.Compare(a.Serial, b.Serial) })
+	return waits, holds
+}
