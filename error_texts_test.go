@@ -199,6 +199,12 @@ func (e *errorTexts) foreign() {
 	e.add("look: the key is a string that expires (time)", err)
 	_, err = e.rt.Lock("rw").TryAcquire(ctx)
 	e.add("acquire: the key is a read/write lock", err)
+	require.NoError(e.t, client.SAdd(ctx, "redisson_lock_queue:{jobs}", "x").Err())
+	_, err = e.rt.FairLock("jobs").TryAcquire(ctx)
+	e.add("acquire: the key of the queue is a set", err)
+	require.NoError(e.t, client.SAdd(ctx, "{rooms}:timeout", "x").Err())
+	_, err = e.rt.PermitSemaphore("rooms").TryAcquire(ctx)
+	e.add("acquire: the key of the permits is a set", err)
 }
 
 func (e *errorTexts) rights() {

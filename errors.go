@@ -28,7 +28,8 @@ var (
 	// ErrUpgrade: the owner of a read lock asked for the write lock, which can never succeed.
 	ErrUpgrade = protocol.ErrUpgrade
 	// ErrForeignKey: the key exists, but does not hold the lock asked for. Either the key has another type, or its value is not a lock, or its
-	// value is a lock of an incompatible kind. The key is left unchanged.
+	// value is a lock of an incompatible kind. Or another key that the lock needs, such as its queue, holds something else: the error names the
+	// key. The keys are left unchanged.
 	ErrForeignKey = protocol.ErrForeignKey
 	// ErrInvalid: a name, option or argument is invalid.
 	ErrInvalid = protocol.ErrInvalid

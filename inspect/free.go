@@ -99,10 +99,10 @@ func run(ctx context.Context, client redis.UniversalClient, call scripts.Call) (
 		}
 		reply, err = process(ctx, client, call)
 	}
-	if err == redis.Nil { //nolint:errorlint // go-redis does not wrap it
-		return nil, nil
+	if err == nil || err == redis.Nil { //nolint:errorlint // go-redis does not wrap it
+		return reply, nil
 	}
-	return reply, err
+	return nil, call.WithKeys(err)
 }
 
 // loadScript loads a script on the server that needs it. The ScriptLoad of a cluster client would need an answer from every master.

@@ -26,7 +26,7 @@ var (
 	// ErrUpgrade is returned when the owner of a read lock asks for the write lock, which can never succeed.
 	ErrUpgrade = errors.New("read lock cannot be upgraded")
 	// ErrForeignKey is returned when the key holds something else: another type, a value that is not a lock, or a lock of an
-	// incompatible kind. The key is left unchanged.
+	// incompatible kind. The key may also be another one that the lock needs: the error names it. The key is left unchanged.
 	ErrForeignKey = errors.New("key holds something else")
 	// ErrInvalid is returned for an invalid name, option or argument.
 	ErrInvalid = errors.New("invalid")

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -195,6 +196,96 @@ func TestForeign_QueueOfAnotherType(t *testing.T) {
 			require.NoError(b, b.Del(b.Context(), key).Err())
 		}
 	})
+}
+
+// election is not a kind of lock. It has the calls of an election.
+var election = &scripts.Kind{Name: "election", Counting: &scripts.Counting{Check: checkElection}}
+
+func checkElection(s *scripts.Site, raw string, newID func() string) []scripts.Call {
+	leader := scripts.Leader{Token: 1, Grant: newID(), Runtime: us}
+	terms := scripts.Terms{Grant: leader.Grant, Lease: time.Minute}
+	return []scripts.Call{
+		scripts.FencedLock.Acquire(s, raw, terms), scripts.AnnounceLeader(s, raw, leader, time.Second), scripts.ReadLeader(raw),
+		scripts.FencedLock.Release(s, raw, terms),
+	}
+}
+
+// ids returns a function that makes the same ids of requests and grants each time.
+func ids() func() string {
+	number := 0
+	return func() string { number++; return us + ":" + strconv.Itoa(number) }
+}
+
+// keysBeside returns the keys that the scripts of a kind use besides the lock's own key.
+func keysBeside(kind *scripts.Kind, raw string) (keys []string) {
+	for _, call := range kind.Check(site, raw, ids()) {
+		for _, k := range call.Keys() {
+			key := k.(string)
+			channel := strings.Contains(key, "_channel") || strings.HasPrefix(key, "redisson_sc:") || strings.HasPrefix(key, "redisson_rwlock:")
+			if key != raw && key != scripts.ReadTimeouts(raw) && !channel && !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	if kind == scripts.Lock || kind == scripts.FencedLock {
+		keys = append(keys, scripts.CrowdKey(scripts.LockChannel(raw)))
+	}
+	return keys
+}
+
+// A key beside the lock's own one is a set, because somebody else uses it; no key of Holdfast is a set. A script does without the key, or is refused
+// with an error that names the key. The set is left alone, unless its name contains an id that only this runtime uses.
+func TestForeign_KeysBesideTheLockOfAnotherType(t *testing.T) {
+	on(t, func(b bed) {
+		for _, kind := range append([]*scripts.Kind{election}, allKinds...) {
+			b.eachKeyASet(kind)
+		}
+	})
+}
+
+func TestForeign_KeysOfProcessesOfAnotherType(t *testing.T) {
+	t.Parallel()
+	bed{redistest.Start(t).Client(t), t, us}.eachKeyASet(scripts.Announcing)
+}
+
+func (b bed) eachKeyASet(kind *scripts.Kind) {
+	b.Helper()
+	keys := keysBeside(kind, b.name)
+	for _, key := range keys {
+		require.NoError(b, b.Del(b.Context(), append(keys, b.name)...).Err())
+		require.NoError(b, b.SAdd(b.Context(), key, "x").Err())
+		for _, call := range kind.Check(site, b.name, ids()) {
+			_, err := b.run(call)
+			if err == nil {
+				continue
+			}
+			require.ErrorIs(b, scripts.Explain(call.WithKeys(err)), protocol.ErrForeignKey, "%s of %s", call.Script.Name, kind.Name)
+			assert.ErrorContains(b, call.WithKeys(err), key, "%s of %s", call.Script.Name, kind.Name)
+		}
+		if !strings.Contains(key, us) {
+			assert.Equal(b, []string{"x"}, b.SMembers(b.Context(), key).Val(), "%s of %s", key, kind.Name)
+			assert.Negative(b, b.PTTL(b.Context(), key).Val(), "%s of %s", key, kind.Name)
+		}
+		if kind.Release != nil {
+			b.freeBesideASet(kind, key)
+		}
+	}
+}
+
+// freeBesideASet shows that a lock can be released, and freed by force, when this key beside it has become a set.
+func (b bed) freeBesideASet(kind *scripts.Kind, key string) {
+	b.Helper()
+	terms := scripts.Terms{Grant: kind.GrantID(us + ":1"), Lease: time.Minute}
+	for _, free := range []scripts.Call{kind.Release(site, b.name, terms), kind.ForceRelease(site, b.name)} {
+		require.NoError(b, b.Del(b.Context(), b.name, key).Err())
+		require.True(b, b.take(kind, terms).Granted, "%s of %s", key, kind.Name)
+		require.NoError(b, b.Del(b.Context(), key).Err())
+		require.NoError(b, b.SAdd(b.Context(), key, "x").Err())
+		reply, err := b.run(free)
+		require.NoError(b, err, "%s of %s", free.Script.Name, kind.Name)
+		assert.NotNil(b, reply, "%s of %s", free.Script.Name, kind.Name)
+		assert.Empty(b, b.fields(), "%s of %s", free.Script.Name, kind.Name)
+	}
 }
 
 // A foreign value replaces the number of a semaphore's permits while a permit is held. Releases and acquires are refused: the value does

@@ -146,6 +146,27 @@ func (c *Call) Explain(err error) error {
 	return err
 }
 
+// keyOfType matches the line of a script's header that says which type a key has.
+var keyOfType = regexp.MustCompile(`(?m)^-- KEYS\[(\d)\] \w+ +(string|hash|list|zset) `)
+
+// WithKeys adds the keys of the call, and the types that they should have, to an error of the server which says only that some key has another
+// type. The script's header has the types.
+func (c *Call) WithKeys(err error) error {
+	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		return err
+	}
+	var keys []string
+	for _, found := range keyOfType.FindAllStringSubmatch(c.Script.Source, -1) {
+		if n := int(found[1][0] - '0'); n <= len(c.Keys()) { // the last key may be one that only bundles have
+			keys = append(keys, fmt.Sprintf("%q a %s", c.Keys()[n-1], found[2]))
+		}
+	}
+	if len(keys) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (is %s?)", err, strings.Join(keys, ", "))
+}
+
 // lateError is the error text for a LATE refusal.
 type lateError struct{ reply error }
 

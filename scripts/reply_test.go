@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -80,6 +81,28 @@ func TestReached(t *testing.T) {
 	} {
 		assert.Equal(t, want, scripts.Reached(err), "%v", err)
 	}
+}
+
+// Redis does not say which key has another type. WithKeys names the keys that it may be, but no channels and prefixes, which are KEYS, too. The code
+// stays in front.
+func TestWithKeys_NamesTheKeysOfTheCall(t *testing.T) {
+	t.Parallel()
+	wrong := serverError("WRONGTYPE Operation against a key")
+	for want, call := range map[string]scripts.Call{
+		`WRONGTYPE Operation against a key (is "a" a hash?)`:                                    scripts.Lock.Release(site, "a", scripts.Terms{}),
+		`WRONGTYPE Operation against a key (is "a" a string, "{a}:timeout" a zset?)`:            scripts.Permit.Release(site, "a", scripts.Terms{}),
+		`WRONGTYPE Operation against a key (is "a" a hash, "{a}:g:rwlock_timeout:1" a string?)`: scripts.ReadLock.Release(site, "a", scripts.Terms{Grant: "g"}),
+		`WRONGTYPE Operation against a key (is "a" a hash, "holdfast_leader:{a}" a hash?)`:      scripts.ReadLeader("a"),
+		`WRONGTYPE Operation against a key`:                                                     scripts.Lock.Renew(site, []string{"a"}, []string{"b"}, 0),
+	} {
+		err := call.WithKeys(wrong)
+		assert.EqualError(t, err, want)
+		assert.Equal(t, scripts.Rejected, scripts.Classify(err))
+		assert.ErrorIs(t, scripts.Explain(err), protocol.ErrForeignKey)
+	}
+	call := scripts.ReadLeader("a")
+	assert.NoError(t, call.WithKeys(nil))
+	assert.Equal(t, serverError("OOM"), call.WithKeys(serverError("OOM")))
 }
 
 func TestReply_BeginsWithTheCode(t *testing.T) {

@@ -5,7 +5,7 @@
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
--- KEYS[3] timeouts string   {name}: prefix of the timeout keys of all readers; not itself a key
+-- KEYS[3] timeouts prefix   {name}: of the timeout keys of all readers; not itself a key
 -- ARGV[1] grant    owner field, runtimeUUID:number:write
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 -- ARGV[3] keep     ms for which the lock stays taken | 0

@@ -300,7 +300,7 @@ func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []
 		}
 		calls := kind.Check(c.Site, key, c.NewID)
 		for i, r := range c.calls(ctx, calls...) {
-			note("script "+calls[i].Script.Name, r.err)
+			note("script "+calls[i].Script.Name, calls[i].WithKeys(r.err))
 		}
 		if kind.Keeps != nil {
 			kept := kind.Keeps(key)

@@ -84,8 +84,8 @@ func (c *Errors) Explain(err error) error {
 	return err
 }
 
-// scriptPlace matches the end of an error that says where in a script the server stopped. That helps only the authors of scripts, so it is removed.
-var scriptPlace = regexp.MustCompile(`\s+script: [0-9a-f]{40}, on @user_script:\d+\.?$`)
+// scriptPlace matches the part of an error that says where in a script the server stopped. That helps only the authors of scripts, so it is removed.
+var scriptPlace = regexp.MustCompile(`\s+script: [0-9a-f]{40}, on @user_script:\d+\.?`)
 
 // abridged is an error with a shorter text.
 type abridged struct {

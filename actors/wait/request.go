@@ -3,6 +3,8 @@ package wait
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
@@ -86,7 +88,9 @@ func (o Operation) String() string {
 // name that the requester used.
 func (r *Request) Because(cause error) error {
 	if r.Address.Raw != r.Address.Name && (errors.Is(cause, protocol.ErrForeignKey) || scripts.IsDenied(cause)) {
-		cause = fmt.Errorf("%w (key %q)", cause, r.Address.Raw)
+		if key := strconv.Quote(r.Address.Raw); !strings.Contains(cause.Error(), key) {
+			cause = fmt.Errorf("%w (key %s)", cause, key)
+		}
 	}
 	return fmt.Errorf("holdfast: %s %s: %w", r.what(), lease.Quoted(r.Address.Name), cause)
 }

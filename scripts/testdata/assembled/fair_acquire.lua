@@ -73,19 +73,21 @@ local function typed_reply(...)
   return redis.call(...) -- fails with the same refusal
 end
 
+local function not_of_queue(key) return redis.error_reply('FOREIGN ' .. key .. ' holds something that is no part of a queue') end
+
 -- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live. If a key holds something
 -- else, or has another type, it returns nil and the error FOREIGN. It does not fail then, because the script may have freed the lock already.
 local function queue_of(list, timeouts, waiting)
   local head, last = typed_reply('lindex', list, 0), typed_reply('zrange', timeouts, -1, -1, 'withscores')
   local runtimes = typed_reply('hgetall', waiting)
-  local foreign = redis.error_reply('FOREIGN the keys of the queue hold something else')
-  if head == nil or not last or not runtimes then return nil, foreign end
+  if head == nil or head and not is_owner(head) then return nil, not_of_queue(list) end
+  if not last or last[1] and not is_owner(last[1]) then return nil, not_of_queue(timeouts) end
+  if not runtimes then return nil, not_of_queue(waiting) end
   local q = {list = list, timeouts = timeouts, waiting = waiting, head = head, till = {}}
-  if q.head and not is_owner(q.head) or last[1] and not is_owner(last[1]) then return nil, foreign end
   q.latest = tonumber(last[2]) or 0
   for i = 1, #runtimes, 2 do
     local till = tonumber(runtimes[i + 1])
-    if not till or not is_runtime(runtimes[i]) then return nil, foreign end
+    if not till or not is_runtime(runtimes[i]) then return nil, not_of_queue(waiting) end
     q.till[runtimes[i]] = till
   end
   return q

@@ -1,7 +1,7 @@
 -- process_forget: delete the announcement of a process.
 --
--- KEYS[1] process   string      holdfast_process:{all}:runtime
--- KEYS[2] processes sorted set  of the runtimes that are announced
+-- KEYS[1] process   string  holdfast_process:{all}:runtime
+-- KEYS[2] processes zset    holdfast_process:{all}, the runtimes that are announced
 -- ARGV[1] runtime
 --
 -- Returns 1 | 0 (there was none)
