@@ -70,6 +70,28 @@ func TestExec_ExitCodes(t *testing.T) {
 	}
 }
 
+// The message about a flag that is unknown has the word that the user wrote, and says what to write instead of several short flags in one word.
+func TestUsage_NamesTheFlagAsWritten(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"exec", "-nq", "jobs", "--", "true"}, "holdfast exec: unknown flag -nq: write -n -q\n"},
+		{[]string{"exec", "jobs", "-qnE", "--", "true"}, "holdfast exec: unknown flag -qnE: write -q -n -E\n"},
+		{[]string{"exec", "-nx", "jobs", "--", "true"}, "holdfast exec: unknown flag -nx\n"},
+		{[]string{"exec", "-x", "jobs", "--", "true"}, "holdfast exec: unknown flag -x\n"},
+		{[]string{"exec", "--nq", "jobs", "--", "true"}, "holdfast exec: unknown flag --nq\n"},
+		{[]string{"exec", "--no=secret", "jobs", "--", "true"}, "holdfast exec: unknown flag --no\n"},
+		{[]string{"exec", "jobs", "--try", "-a\x1bb", "--", "true"}, "holdfast exec: unknown flag \"-a\\x1bb\"\n"},
+		{[]string{"--jsno", "ls"}, "holdfast: unknown flag --jsno\n"},
+	} {
+		_, err, code := ends(t, "redis://127.0.0.1:1", c.args...)
+		assert.Equal(t, 64, code, "%q", c.args)
+		assert.Truef(t, strings.HasPrefix(err, c.want), "%q: %s", c.args, err)
+	}
+}
+
 // With --grace 0s, holdfast reports no processes if the command has left none behind.
 func TestExec_NoGrace(t *testing.T) {
 	t.Parallel()

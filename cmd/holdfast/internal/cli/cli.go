@@ -57,7 +57,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	}
 	global := newFlags("holdfast")
 	a.globals(global)
-	switch err := global.set.Parse(args); {
+	switch err := global.parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return a.overview(a.stdout, exitOK)
 	case err != nil:
@@ -121,7 +121,7 @@ func (a *app) run(c *command, args []string) int {
 		}
 	}
 	for {
-		switch err := f.set.Parse(args); {
+		switch err := f.parse(args); {
 		case errors.Is(err, flag.ErrHelp):
 			return a.help(c)
 		case err != nil:
@@ -170,14 +170,10 @@ func (a *app) writeBehind() (flush func()) {
 
 // usage reports a wrong invocation.
 func (a *app) usage(command string, err error) int {
-	reason := err.Error()
-	if name, found := strings.CutPrefix(reason, "flag provided but not defined: "); found {
-		reason = "unknown flag -" + name
-	}
 	if command != "" {
 		command = " " + command
 	}
-	fmt.Fprintf(a.stderr, "holdfast%s: %s\nTry \"holdfast%s --help\".\n", command, reason, command)
+	fmt.Fprintf(a.stderr, "holdfast%s: %s\nTry \"holdfast%s --help\".\n", command, err, command)
 	return exitUsage
 }
 

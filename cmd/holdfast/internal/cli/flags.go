@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 // flags are the flags of one command. A flag may have a short and a long name, written as in "n try".
@@ -30,6 +31,29 @@ func newFlags(name string) *flags {
 	f := &flags{set: flag.NewFlagSet(name, flag.ContinueOnError)}
 	f.set.SetOutput(io.Discard)
 	return f
+}
+
+// parse reads flags up to the first other argument. Package flag names an unknown flag without the dashes that the user wrote, so parse takes the
+// name from args.
+func (f *flags) parse(args []string) error {
+	err := f.set.Parse(args)
+	if err == nil || !strings.HasPrefix(err.Error(), "flag provided but not defined: ") {
+		return err
+	}
+	word, _, _ := strings.Cut(args[len(args)-f.set.NArg()-1], "=")
+	return fmt.Errorf("unknown flag %s%s", text.Show(word), f.apart(word))
+}
+
+// apart returns a hint for a word that combines short flags, which package flag does not read, or "" for any other word.
+func (f *flags) apart(word string) string {
+	hint := ": write"
+	for _, letter := range word[1:] {
+		if f.set.Lookup(string(letter)) == nil {
+			return ""
+		}
+		hint += " -" + string(letter)
+	}
+	return hint
 }
 
 func (f *flags) doc(names, arg, about string, words ...string) []string {
