@@ -92,6 +92,16 @@ func TestUsage_NamesTheFlagAsWritten(t *testing.T) {
 	}
 }
 
+// A lease of 0s is refused. The library would take it for the default.
+func TestUsage_NoLease(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"exec", "lead"} {
+		_, err, code := ends(t, "redis://127.0.0.1:1", command, "--lease", "0s", "jobs", "--", "true")
+		assert.Equal(t, 64, code, command)
+		assert.Contains(t, err, "holdfast "+command+": --lease must be from 50ms to 24h, not 0s\n")
+	}
+}
+
 // With --grace 0s, holdfast reports no processes if the command has left none behind.
 func TestExec_NoGrace(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ type execFlags struct {
 }
 
 func execCommand() *command {
-	o := execFlags{wait: -1, atMost: -1, grace: -1, conflict: exitNotAcquired}
+	o := execFlags{wait: -1, lease: defaultLease, atMost: -1, grace: -1, conflict: exitNotAcquired}
 	return &command{
 		name: "exec", args: "[flags] NAME -- COMMAND [ARGUMENT...]", runs: true,
 		does: "run a command while holding a lock",
@@ -102,11 +102,10 @@ func newHolding(in input, lease, grace, longest time.Duration) (*holding, error)
 		return nil, fmt.Errorf("only the name of the lock may stand before --, not %s", text.Show(in.args[1]))
 	case len(in.program) == 0:
 		return nil, errors.New("the command is missing: write it after --")
+	case lease == 0: // the library would take it for the default
+		return nil, errors.New("--lease must be from 50ms to 24h, not 0s")
 	}
 	h := &holding{name: in.args[0], program: in.program, lease: lease, grace: grace}
-	if h.lease == 0 {
-		h.lease = defaultLease
-	}
 	if h.longest = h.lease; longest != 0 {
 		h.longest = min(h.lease, longest)
 	}

@@ -20,7 +20,7 @@ type leadFlags struct {
 }
 
 func leadCommand() *command {
-	o := leadFlags{grace: -1}
+	o := leadFlags{lease: defaultLease, grace: -1}
 	return &command{
 		name: "lead", args: "[flags] NAME -- COMMAND [ARGUMENT...]", runs: true,
 		does: "run a command while leading an election",
