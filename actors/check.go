@@ -34,8 +34,8 @@ func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
 	err := preflight.Check(asking, preflight.Config{
 		Nodes: e.masters, Publish: e.tells, Errors: e.causes, Site: &e.site, AckReplicas: e.policy.AckReplicas, Linger: e.policy.Linger > 0, NewID: e.policy.NewID,
 		NewName: func() string { return e.id + "-" + strconv.FormatUint(e.Number(), 10) },
-		Key: func(kind *scripts.Kind, name string) (string, error) {
-			address, err := e.Address(kind, name)
+		Key: func(name string) (string, error) {
+			address, err := e.Address(scripts.Lock, name)
 			return address.Raw, err
 		},
 		Asking: &e.checks,

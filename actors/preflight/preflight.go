@@ -22,6 +22,7 @@ import (
 
 const (
 	checkWait = 10 * time.Second // the time limit of a check, whatever ctx allows
+	mostBytes = 64 << 10         // of one pipeline: a client's ReadTimeout is for a whole pipeline, and networks may be slow
 	noLimit   = 1 << 53          // ms of server time: the largest number that Lua represents exactly
 )
 
@@ -32,11 +33,11 @@ type Config struct {
 	Errors      *redisnode.Errors
 	Site        *scripts.Site
 	AckReplicas int
-	Linger      bool                                                          // the runtime has a demand channel
-	NewID       func() string                                                 // makes the id of a grant
-	NewName     func() string                                                 // makes the end of a throw-away name; never returns the same twice
-	Key         func(kind *scripts.Kind, name string) (key string, err error) // the key of a name
-	Asking      *sync.WaitGroup                                               // goroutines that may outlive Check, waiting for go-redis
+	Linger      bool                                      // the runtime has a demand channel
+	NewID       func() string                             // makes the id of a grant
+	NewName     func() string                             // makes the end of a throw-away name; never returns the same twice
+	Key         func(name string) (key string, err error) // the key of a name
+	Asking      *sync.WaitGroup                           // goroutines that may outlive Check, waiting for go-redis
 }
 
 // Check tries everything that a runtime needs from the servers for these kinds, with throw-away names. It returns a *protocol.CheckError with
@@ -141,9 +142,10 @@ func (c Config) node(ctx context.Context, n *redisnode.Node, kinds []*scripts.Ki
 	if slices.ContainsFunc(settings, func(f finding) bool { return f.rank < rankRight }) {
 		return settings // nothing works at such a server, so further findings mean nothing
 	}
-	findings := one.rights(ctx, kinds)
+	trials := one.trials(kinds)
+	findings := one.rights(ctx, trials)
 	if len(findings) == 0 {
-		findings = append(one.hooks(ctx, kinds), one.scripts(ctx, kinds)...)
+		findings = append(one.hooks(ctx, trials), one.scripts(ctx, trials)...)
 	}
 	return append(findings, settings...)
 }
@@ -159,7 +161,10 @@ type check struct {
 // name the silent server.
 func (c *check) reach(ctx context.Context) error {
 	answer := make(chan error, 1)
-	c.Asking.Go(func() { answer <- c.do(ctx, "ping") })
+	c.Asking.Go(func() {
+		_, err := c.ask(ctx, "ping")
+		answer <- err
+	})
 	select {
 	case err := <-answer:
 		return err
@@ -188,16 +193,30 @@ type reply struct {
 	err   error
 }
 
-// send sends commands in one pipeline, once. Even a single command is sent in a pipeline, as the gateways do, because hooks of the user's client
-// may treat pipelines differently.
-func (c *check) send(ctx context.Context, commands ...[]any) []reply {
-	replies := make([]reply, len(commands))
-	sent := make([]redisnode.Command, len(commands))
+// send sends commands in one pipeline, or in several if they have more than mostBytes. go-redis does not repeat them. Even a single command is sent
+// in a pipeline, as the gateways do, because hooks of the user's client may treat pipelines differently.
+func (c *check) send(ctx context.Context, commands ...[]any) (replies []reply) {
+	var sent []redisnode.Command
+	bytes := 0
 	for i, words := range commands {
-		sent[i] = redisnode.NewCommand(words...)
+		sent = append(sent, redisnode.NewCommand(words...))
+		for _, word := range words {
+			text, _ := word.(string)
+			bytes += len(text)
+		}
+		if bytes >= mostBytes || i == len(commands)-1 {
+			replies = append(replies, c.exec(ctx, sent)...)
+			sent, bytes = nil, 0
+		}
 	}
-	err := c.exec(ctx, sent)
-	for i, cmd := range sent {
+	return replies
+}
+
+// exec sends one pipeline.
+func (c *check) exec(ctx context.Context, commands []redisnode.Command) []reply {
+	replies := make([]reply, len(commands))
+	err := c.pipeline(ctx, commands)
+	for i, cmd := range commands {
 		replies[i].value, replies[i].err = cmd.Result()
 		if err != nil && cmd.Err() == nil && cmd.Val() == nil {
 			replies[i].err = err
@@ -206,7 +225,7 @@ func (c *check) send(ctx context.Context, commands ...[]any) []reply {
 	return replies
 }
 
-func (c *check) exec(ctx context.Context, commands []redisnode.Command) (err error) {
+func (c *check) pipeline(ctx context.Context, commands []redisnode.Command) (err error) {
 	defer redisnode.RecoverTo(&err)
 	pipe := c.node.Client.Pipeline()
 	for _, cmd := range commands {
@@ -221,18 +240,7 @@ func (c *check) ask(ctx context.Context, args ...any) (any, error) {
 	return r.value, r.err
 }
 
-func (c *check) do(ctx context.Context, args ...any) error {
-	_, err := c.ask(ctx, args...)
-	return err
-}
-
-// call loads a script and sends one call of it.
-func (c *check) call(ctx context.Context, call scripts.Call) (any, error) {
-	r := c.calls(ctx, call)[0]
-	return r.value, r.err
-}
-
-// calls loads scripts and sends calls of them, in this order. All of it is one pipeline: a check makes hundreds of calls, and has to end in time on
+// calls loads scripts and sends calls of them, in this order. It sends all of it at once: a check makes hundreds of calls, and has to end in time on
 // slow networks, too.
 func (c *check) calls(ctx context.Context, calls ...scripts.Call) []reply {
 	var loads, sent [][]any
@@ -252,7 +260,7 @@ func (c *check) calls(ctx context.Context, calls ...scripts.Call) []reply {
 	for i, call := range calls {
 		r, load := &replies[i], loaded[call.Script]
 		if redisnode.IsNoScript(r.err) && all[load].err == nil { // another client has flushed the scripts in between
-			*r = c.send(ctx, loads[load], sent[i])[1]
+			*r = c.send(ctx, loads[load], call.Sent())[1]
 		} else if redisnode.IsNoScript(r.err) {
 			r.err = all[load].err
 		}
@@ -266,10 +274,11 @@ func (c *check) calls(ctx context.Context, calls ...scripts.Call) []reply {
 // throwAwayMark is the beginning of the names that a check uses.
 const throwAwayMark = "holdfast-check-"
 
-// throwAway returns a key that this server stores, made from a throw-away name, or "" if the server has no slots.
-func (c *check) throwAway(kind *scripts.Kind) (key string, err error) {
+// throwAway returns a key that this server stores, made from a throw-away name. It returns "" if the server has no slots, or none to which
+// Options.NameMapper leads.
+func (c *check) throwAway() (key string, err error) {
 	for range 100_000 {
-		key, err := c.Key(kind, throwAwayMark+c.NewName())
+		key, err := c.Key(throwAwayMark + c.NewName())
 		if err != nil || c.Nodes.ForKey(key) == c.node {
 			return key, err
 		}
@@ -277,8 +286,32 @@ func (c *check) throwAway(kind *scripts.Kind) (key string, err error) {
 	return "", nil
 }
 
-// scripts runs every script of these kinds. It is called only when no right is missing: a missing right would explain a failure.
-func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []finding) {
+// trial is one kind of lock with a throw-away key, and what its scripts need.
+type trial struct {
+	kind   *scripts.Kind
+	key    string
+	err    error         // why there is no key
+	needed scripts.Needs // nothing if there is no key
+}
+
+// trials makes a trial of each kind, or none if this server stores no keys.
+func (c *check) trials(kinds []*scripts.Kind) (trials []trial) {
+	for _, kind := range kinds {
+		t := trial{kind: kind}
+		t.key, t.err = c.throwAway()
+		switch {
+		case t.err == nil && t.key == "":
+			return nil // a key does not depend on the kind, so the other kinds have none either
+		case t.err == nil:
+			t.needed = kind.Needs(c.Site, t.key, c.NewID)
+		}
+		trials = append(trials, t)
+	}
+	return trials
+}
+
+// scripts runs every script of all kinds. It is called only when no right is missing: a missing right would explain a failure.
+func (c *check) scripts(ctx context.Context, trials []trial) (findings []finding) {
 	failed := map[string][]string{} // by error text: the scripts and commands that failed
 	why := map[string]error{}
 	note := func(what string, err error) {
@@ -288,24 +321,26 @@ func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []
 			why[err.Error()] = err
 		}
 	}
-	for _, kind := range kinds {
-		key, err := c.throwAway(kind)
-		if err != nil {
+	var calls []scripts.Call
+	var kept []string
+	var deletes [][]any
+	for _, t := range trials {
+		if t.err != nil {
 			return append(findings, finding{Finding: protocol.Finding{
-				What: "a lock name cannot be mapped to a key", Why: err.Error(), Remedy: "mend Options.NameMapper",
-			}, rank: rankScript, cause: err})
+				What: "a lock name cannot be mapped to a key", Why: t.err.Error(), Remedy: "mend Options.NameMapper",
+			}, rank: rankScript, cause: t.err})
 		}
-		if key == "" {
-			continue
+		calls = append(calls, t.kind.Check(c.Site, t.key, c.NewID)...)
+		if t.kind.Keeps != nil {
+			key := t.kind.Keeps(t.key)
+			kept, deletes = append(kept, key), append(deletes, []any{"del", key})
 		}
-		calls := kind.Check(c.Site, key, c.NewID)
-		for i, r := range c.calls(ctx, calls...) {
-			note("script "+calls[i].Script.Name, calls[i].WithKeys(r.err))
-		}
-		if kind.Keeps != nil {
-			kept := kind.Keeps(key)
-			note("deleting "+strconv.Quote(kept), c.do(ctx, "del", kept))
-		}
+	}
+	for i, r := range c.calls(ctx, calls...) {
+		note("script "+calls[i].Script.Name, calls[i].WithKeys(r.err))
+	}
+	for i, r := range c.send(ctx, deletes...) {
+		note("deleting "+strconv.Quote(kept[i]), r.err)
 	}
 	for text, names := range failed {
 		findings = append(findings, finding{Finding: protocol.Finding{

@@ -21,8 +21,22 @@ type need struct {
 	err   error // the refusal that shows that the right is missing, or errUntried; nil if the right is not known to be missing
 }
 
-// needs holds rights in the order in which they were added, each once.
-type needs struct{ list []*need }
+// deniedBy notes that the right to call a command is missing.
+func (n *need) deniedBy(d denial) {
+	if d.command {
+		n.err = d.err
+	}
+}
+
+// needs holds rights in the order in which they were added, each once, and the questions that show which of them are missing. The questions about all
+// kinds are collected before any is asked, so that a check needs few exchanges with the server.
+type needs struct {
+	list     []*need
+	calls    []scripts.Call
+	answers  []func(reply) // what to do with the reply to each call
+	channels []subscription
+	tried    []func(in, out error) // what to do with the refusals to subscribe to each channel, and to unsubscribe
+}
 
 func (n *needs) add(kind *scripts.Kind, rule, what string) *need {
 	i := slices.IndexFunc(n.list, func(other *need) bool { return other.rule == rule })
@@ -37,20 +51,18 @@ func (n *needs) add(kind *scripts.Kind, rule, what string) *need {
 	return found
 }
 
+// command adds the right to call a command.
+func (n *needs) command(kind *scripts.Kind, name string) *need {
+	return n.add(kind, "+"+name, "call "+strings.ToUpper(name))
+}
+
 // rights tries each right that the runtime and these kinds of locks need. It tries each one separately, so that one missing right does not hide
 // another. If scripts cannot be called, it tries only the commands that the runtime itself sends (see method sent). It returns a finding for each
 // right found missing.
-func (c *check) rights(ctx context.Context, kinds []*scripts.Kind) []finding {
+func (c *check) rights(ctx context.Context, trials []trial) []finding {
 	n := &needs{}
 	if c.sent(ctx, n) {
-		for _, kind := range kinds {
-			if key, err := c.throwAway(kind); err == nil && key != "" {
-				c.kindRights(ctx, n, kind, key)
-			}
-		}
-		if c.Linger {
-			c.channel(ctx, n, nil, scripts.DemandChannel(throwAwayMark+c.NewName()))
-		}
+		c.inScripts(ctx, n, trials)
 	}
 	var findings []finding
 	for _, need := range n.list {
@@ -60,7 +72,7 @@ func (c *check) rights(ctx context.Context, kinds []*scripts.Kind) []finding {
 		err := c.node.Errors.Explain(need.err)
 		why := err.Error()
 		switch {
-		case len(need.kinds) > 1 && len(need.kinds) == len(kinds):
+		case len(need.kinds) > 1 && len(need.kinds) == len(trials):
 			why = "needed for every kind (" + why + ")"
 		case len(need.kinds) > 0:
 			why = "needed for " + strings.Join(need.kinds, ", ") + " (" + why + ")"
@@ -75,89 +87,116 @@ func (c *check) rights(ctx context.Context, kinds []*scripts.Kind) []finding {
 // sent tries the commands that the runtime itself sends. It returns false if scripts cannot be called, because then nothing else can be
 // tried.
 func (c *check) sent(ctx context.Context, n *needs) bool {
-	try := func(rule string, args ...any) error {
-		err := c.do(ctx, args...)
-		if scripts.IsDenied(err) {
-			n.add(nil, "+"+rule, "call "+strings.ToUpper(strings.ReplaceAll(rule, "|", " "))).err = err
-		}
-		return err
-	}
-	_ = try("ping", "ping")
-	_ = try("time", "time")
+	none := scripts.CheckCommands(nil)
+	rules, commands := []string{"ping", "time"}, [][]any{{"ping"}, {"time"}}
+	try := func(rule string, words ...any) { rules, commands = append(rules, rule), append(commands, words) }
 	if c.Publish.WasAsked() {
-		_ = try("pubsub|shardnumsub", "pubsub", "shardnumsub")
+		try("pubsub|shardnumsub", "pubsub", "shardnumsub")
 	}
 	if !c.node.Standalone {
-		_ = try("asking", "asking")
+		try("asking", "asking")
 	}
 	if c.AckReplicas > 0 {
-		_ = try("wait", "wait", 0, 1)
+		try("wait", "wait", 0, 1)
 	}
-	none := scripts.CheckCommands(nil)
-	loaded := try("script|load", "script", "load", none.Script.Source)
-	called := try("evalsha", none.Command...)
+	try("script|load", "script", "load", none.Script.Source)
+	try("evalsha", none.Command...)
+	replies := c.send(ctx, commands...)
+	for i, r := range replies {
+		if scripts.IsDenied(r.err) {
+			n.add(nil, "+"+rules[i], "call "+strings.ToUpper(strings.ReplaceAll(rules[i], "|", " "))).err = r.err
+		}
+	}
+	loaded, called := replies[len(replies)-2].err, replies[len(replies)-1].err
 	return loaded == nil && called == nil || redisnode.IsNoScript(called) && loaded == nil
 }
 
-// kindRights tries the keys, commands and channels that the scripts of a kind use.
-func (c *check) kindRights(ctx context.Context, n *needs, kind *scripts.Kind, raw string) {
-	needed := kind.Needs(c.Site, raw, c.NewID)
-	var calls []scripts.Call
-	for _, key := range needed.Keys {
-		calls = append(calls, scripts.CheckKey(key))
+// inScripts tries the keys, channels and commands that the scripts of all kinds use.
+func (c *check) inScripts(ctx context.Context, n *needs, trials []trial) {
+	for _, t := range trials {
+		for _, key := range t.needed.Keys {
+			n.key(t.kind, key)
+		}
+		for _, channel := range t.needed.Channels {
+			n.channel(t.kind, channel, c.Publish.IsSharded())
+		}
+		n.commands(t)
 	}
-	for i, r := range c.calls(ctx, calls...) {
-		pattern := patternOf(needed.Keys[i])
-		need := n.add(kind, "~"+pattern, "use keys like "+pattern+" in scripts")
+	if c.Linger {
+		n.channel(nil, scripts.DemandChannel(throwAwayMark+c.NewName()), false)
+	}
+	c.askCalls(ctx, n)
+	for _, t := range trials {
+		n.rpush(t)
+	}
+	c.askCalls(ctx, n)
+	c.askChannels(ctx, n)
+}
+
+// askCalls asks all questions that are script calls.
+func (c *check) askCalls(ctx context.Context, n *needs) {
+	for i, r := range c.calls(ctx, n.calls...) {
+		n.answers[i](r)
+	}
+	n.calls, n.answers = nil, nil
+}
+
+// askChannels subscribes to all channels and unsubscribes from them.
+func (c *check) askChannels(ctx context.Context, n *needs) {
+	c.listen(ctx, n.channels, func(pubsub *redis.PubSub, in []error) {
+		out, _ := eachChannel(ctx, pubsub, n.channels, pubsub.Unsubscribe, pubsub.SUnsubscribe)
+		for i, tried := range n.tried {
+			tried(in[i], out[i])
+		}
+	})
+}
+
+// key asks for a key of a kind's scripts.
+func (n *needs) key(kind *scripts.Kind, key string) {
+	pattern := patternOf(key)
+	need := n.add(kind, "~"+pattern, "use keys like "+pattern+" in scripts")
+	n.ask(scripts.CheckKey(key), func(r reply) {
 		if scripts.IsDenied(r.err) {
 			need.err = r.err
 		}
-	}
-	for _, channel := range needed.Channels {
-		c.channel(ctx, n, kind, channel)
-	}
-	c.commands(ctx, n, kind, needed, raw)
+	})
 }
 
-// commands tries the commands of a kind's scripts. One call runs a script that tries all commands that leave nothing behind. Another call tries
-// rpush, together with a command that removes the pushed element.
-func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, needed scripts.Needs, raw string) {
-	var names []string
-	var words [][]any
-	add := func(name string, call []any) { names, words = append(names, name), append(words, call) }
-	for _, name := range needed.Commands {
+// commands asks for the commands of a kind's scripts, but does not ask yet for rpush.
+func (n *needs) commands(t trial) {
+	for _, name := range t.needed.Commands {
 		if name == "publish" {
-			continue // the method channel tries it
+			continue // the method channel asks for it
 		}
-		if harmless := scripts.Harmless(name, raw, ""); harmless != nil {
-			add(name, harmless)
+		if harmless := scripts.Harmless(name, t.key, ""); harmless != nil {
+			n.try(n.command(t.kind, name).deniedBy, harmless)
 		}
 	}
-	denied := c.denied(ctx, words)
-	if slices.Contains(needed.Commands, "rpush") {
-		names, denied = append(names, "rpush"), append(denied, c.rpush(ctx, raw, func(command string) bool {
-			return !denied[slices.Index(names, command)].command // without a right to the key, rpush is refused as well, so it leaves nothing behind
-		}))
-	}
-	for i, name := range names {
-		need := n.add(kind, "+"+name, "call "+strings.ToUpper(name))
-		if denied[i].command {
-			need.err = denied[i].err
-		}
+	if t.pushes() {
+		n.command(t.kind, "rpush")
 	}
 }
 
 // errUntried is the refusal for a right that cannot be tried yet, because other rights are missing.
 const errUntried = refusalOf("NOPERM it cannot be tried before the other rights are there")
 
-// rpush tries RPUSH, the one command that leaves something behind. It does so only if DEL or LPOP, which remove that, may be called.
-func (c *check) rpush(ctx context.Context, raw string, may func(command string) bool) denial {
+// pushes reports whether the scripts call RPUSH, the one command that leaves something behind.
+func (t trial) pushes() bool { return slices.Contains(t.needed.Commands, "rpush") }
+
+// rpush asks for RPUSH, if the scripts call it. It does so only if DEL or LPOP, which remove what is pushed, may be called. Without a right to the
+// key, RPUSH is refused as well, so it leaves nothing behind.
+func (n *needs) rpush(t trial) {
+	if !t.pushes() {
+		return
+	}
+	push := n.command(t.kind, "rpush")
 	for _, takeAway := range []string{"del", "lpop"} {
-		if may(takeAway) {
-			return c.denied(ctx, [][]any{{"rpush", raw, "x"}, {takeAway, raw}})[0]
+		if n.command(t.kind, takeAway).err == nil {
+			n.try(push.deniedBy, []any{"rpush", t.key, "x"}, []any{takeAway, t.key})
+			return
 		}
 	}
-	return denial{command: true, err: errUntried}
+	push.err = errUntried
 }
 
 // denial describes how the server refuses a command in a script.
@@ -175,92 +214,59 @@ func (e refusalOf) Error() string { return string(e) }
 // RedisError marks the error as a reply of the server.
 func (refusalOf) RedisError() {}
 
-// denied runs the commands in a script, and returns a denial for each, with a nil err if the command was allowed. A command that fails for
-// any reason but a missing right counts as allowed.
-func (c *check) denied(ctx context.Context, words [][]any) []denial {
-	denied := make([]denial, len(words))
-	reply, err := c.call(ctx, scripts.CheckCommands(words))
-	texts, _ := reply.([]any)
-	if err != nil || len(texts) != len(words) {
-		return denied
-	}
-	for i, text := range texts {
-		if text, _ := text.(string); scripts.IsDenied(refusalOf(text)) {
-			command := strings.Contains(text, "can't run this command") || strings.Contains(text, "permissions to run")
-			denied[i] = denial{command: command, channel: !command && strings.Contains(text, "channel"), err: refusalOf(text)}
-		}
-	}
-	return denied
+// ask adds a question, and what to do with the answer.
+func (n *needs) ask(call scripts.Call, answer func(reply)) {
+	n.calls, n.answers = append(n.calls, call), append(n.answers, answer)
 }
 
-// channel tries to publish on a channel and to subscribe to it. A channel without a kind belongs to the runtime, and is never sharded.
-func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, channel string) {
+// try asks for a script that runs these commands. If the first one is denied, it calls denied. A command that fails for any reason but a missing
+// right counts as allowed.
+func (n *needs) try(denied func(denial), commands ...[]any) {
+	n.ask(scripts.CheckCommands(commands), func(r reply) {
+		texts, _ := r.value.([]any)
+		if r.err != nil || len(texts) != len(commands) {
+			return
+		}
+		if text, _ := texts[0].(string); scripts.IsDenied(refusalOf(text)) {
+			command := strings.Contains(text, "can't run this command") || strings.Contains(text, "permissions to run")
+			denied(denial{command: command, channel: !command && strings.Contains(text, "channel"), err: refusalOf(text)})
+		}
+	})
+}
+
+// channel asks for the rights to publish on a channel and to subscribe to it. A channel without a kind belongs to the runtime.
+func (n *needs) channel(kind *scripts.Kind, channel string, sharded bool) {
 	publish, subscribe, unsubscribe := "publish", "subscribe", "unsubscribe"
-	sharded := kind != nil && c.Publish.IsSharded()
 	if sharded {
 		publish, subscribe, unsubscribe = "spublish", "ssubscribe", "sunsubscribe"
 	}
 	pattern := patternOf(channel)
 	listen := n.add(kind, "&"+pattern, "use channels like "+pattern)
-	tell := n.add(kind, "+"+publish, "call "+strings.ToUpper(publish))
-	switch d := c.denied(ctx, [][]any{scripts.Harmless(publish, "", channel)})[0]; {
-	case d.command:
-		tell.err = d.err
-	case d.channel:
-		listen.err = d.err
-	}
+	tell := n.command(kind, publish)
+	n.try(func(d denial) {
+		tell.deniedBy(d)
+		if d.channel {
+			listen.err = d.err
+		}
+	}, scripts.Harmless(publish, "", channel))
 	if kind != nil && kind.Spins {
 		return // the waiters of this kind poll, and subscribe to nothing
 	}
-	subscribing := n.add(kind, "+"+subscribe, "call "+strings.ToUpper(subscribe))
-	unsubscribing := n.add(kind, "+"+unsubscribe, "call "+strings.ToUpper(unsubscribe))
-	in, out := c.subscribe(ctx, channel, sharded)
-	switch {
-	case scripts.IsDenied(in) && tell.err != nil && strings.Contains(in.Error(), "permissions to run"):
-		subscribing.err, listen.err = in, errUntried
-	case scripts.IsDenied(in) && strings.Contains(in.Error(), "channel") && !strings.Contains(in.Error(), "permissions to run"):
-		listen.err = in
-	case scripts.IsDenied(in):
-		subscribing.err = in
-	}
-	if scripts.IsDenied(out) {
-		unsubscribing.err = out
-	}
-}
-
-// subscribe subscribes to a channel and unsubscribes from it, and returns how each was refused.
-func (c *check) subscribe(ctx context.Context, channel string, sharded bool) (in, out error) {
-	_ = c.listen(ctx, channel, sharded, func(pubsub *redis.PubSub, refusal error) {
-		in = refusal
-		unsubscribe := pubsub.Unsubscribe
-		if sharded {
-			unsubscribe = pubsub.SUnsubscribe
+	subscribing, unsubscribing := n.command(kind, subscribe), n.command(kind, unsubscribe)
+	n.channels = append(n.channels, subscription{channel, sharded})
+	n.tried = append(n.tried, func(in, out error) {
+		switch {
+		case scripts.IsDenied(in) && tell.err != nil && strings.Contains(in.Error(), "permissions to run"):
+			subscribing.err, listen.err = in, errUntried
+		case scripts.IsDenied(in) && strings.Contains(in.Error(), "channel") && !strings.Contains(in.Error(), "permissions to run"):
+			listen.err = in
+		case scripts.IsDenied(in):
+			subscribing.err = in
 		}
-		if out = unsubscribe(ctx, channel); out == nil {
-			_, out = pubsub.ReceiveTimeout(ctx, redisnode.ReplyWait)
+		if scripts.IsDenied(out) {
+			unsubscribing.err = out
 		}
 	})
-	return in, out
-}
-
-// listen subscribes to a channel, and calls f with the answer of the server: a refusal, or nil. Without an answer it does not call f, and returns
-// the reason.
-func (c *check) listen(ctx context.Context, channel string, sharded bool, f func(pubsub *redis.PubSub, refusal error)) (err error) {
-	defer redisnode.RecoverTo(&err)
-	pubsub := c.node.Client.Subscribe(ctx) // no channel yet, so this sends nothing
-	subscribe := pubsub.Subscribe
-	if sharded {
-		subscribe = pubsub.SSubscribe
-	}
-	if err = subscribe(ctx, channel); err == nil {
-		_, err = pubsub.ReceiveTimeout(ctx, redisnode.ReplyWait)
-	}
-	if err == nil || scripts.IsDenied(err) {
-		f(pubsub, err)
-		err = nil
-	}
-	_ = pubsub.Close() // not deferred: if go-redis panics while it reconnects, a mutex that Close needs may stay locked; no connection is open then
-	return err
 }
 
 // patternOf returns the pattern for all keys or channels like this one, which was made from a throw-away name.

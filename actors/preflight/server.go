@@ -127,7 +127,7 @@ const sharesNames = 64
 func (c *check) shares(ctx context.Context) bool {
 	var calls []scripts.Call
 	for range sharesNames {
-		key, err := c.throwAway(scripts.Lock)
+		key, err := c.throwAway()
 		if err != nil {
 			return false
 		}
