@@ -102,14 +102,10 @@ func TestFault_CheckTellsAStrangerWhatToDo(t *testing.T) {
 	t.Run("a tag in every name of a cluster", func(t *testing.T) {
 		t.Parallel()
 		client := locktest.ClusterClient(t, redistest.SharedCluster(t))
-		tagged := holdfast.Options{NameMapper: func(name string) string { return "{app}:" + name }}
+		var names atomic.Int64
+		tagged := holdfast.Options{NameMapper: func(name string) string { names.Add(1); return "{app}:" + name }}
 		found := checked(t, client, tagged)
-		for range 12 { // on a busy machine the cluster may not answer within the 10 s of a check
-			if !strings.Contains(found.Findings[0].What, "does not answer") {
-				break
-			}
-			found = checked(t, client, tagged)
-		}
+		assert.Less(t, names.Load(), int64(1000), "no long search for names that lead to the other masters: no name does")
 		require.Len(t, found.Findings, 1)
 		assert.Contains(t, found.Findings[0].What, "script latch_count_down")
 		assert.Contains(t, found.Findings[0].Remedy, "no latch works whose name, after Options.NameMapper, has a {tag}")
