@@ -30,7 +30,7 @@ func scores(t *testing.T, p *locktest.Place) []redis.Z {
 	return found
 }
 
-// waiters queues n waiters of a runtime, one after the other. To cancel a Pending makes its waiter leave the queue.
+// waiters queues n waiters of a runtime, one after the other. Cancelling a Pending makes its waiter leave the queue.
 func waiters(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, n int) (pending []*holdfast.Pending) {
 	t.Helper()
 	before := len(scores(t, p))

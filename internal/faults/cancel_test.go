@@ -90,7 +90,7 @@ type race struct {
 func (r *race) run(t *testing.T) {
 	w := r.another(t)
 	w.gone = &durations{}
-	about := time.Millisecond // mean delay of a cancel: reduced after a grant came first, increased after a cancel did
+	about := time.Millisecond // mean delay of a cancel: reduced when the grant came first, increased when the cancel came first
 	for r.left.Add(-1) >= 0 && !t.Failed() {
 		ctx, cancel := context.WithCancel(t.Context())
 		lease, err := r.try(ctx, t, w, func() { time.AfterFunc(rand.N(2*about), cancel) })

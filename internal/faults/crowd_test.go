@@ -169,7 +169,7 @@ func spin(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err e
 	return waits, err
 }
 
-// visits calls its function again and again, with pauses, and returns the times from one success to the next.
+// visits calls the function `once` again and again, with pauses, and returns the times from one success to the next.
 func visits(ctx context.Context, pause time.Duration, once func() (bool, error)) (waits []time.Duration, err error) {
 	for start := time.Now(); ; stayFor(pause) {
 		got, err := once()

@@ -60,8 +60,9 @@ func showSilentMasterReplaced(t *testing.T) {
 	releases.Wait()
 	took := time.Since(start)
 	t.Logf("confirmed %v after the failover", took.Round(time.Millisecond))
-	// Usually the releases wait in line, and go to the new master as soon as it is known. One of the releases may be the probe that is in flight to
-	// the old master. The probe is repeated after its window (rpc.Window), the longest time that one attempt may take. Connections to the old
-	// master are given up only after four windows of the runtime's lease.
+	// Usually the releases wait in line, and go to the new master as soon as it is known. But while a master is silent, the gateway sends it single
+	// calls as probes, and one of the releases may be the probe that is in flight to the old master. That release is repeated after its window
+	// (rpc.Window), the longest time that one attempt may take. Connections to the old master are given up only after four windows of the runtime's
+	// lease.
 	assert.Less(t, took, rpc.Window(2*failoverLease)+failoverLease/3+2*stalls.Slack())
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A key beside the lock's own one becomes a set while the lock is held, because somebody else uses the key. The lock can be released and freed by
-// force. Whatever needs the key fails with an error that names it, once.
+// While a lock is held, another program turns a key beside the lock's own key into a set. The lock can still be released, and freed by force. An
+// operation that needs the other key fails with an error that names this key.
 func TestFault_KeyBesideTheLockIsASet(t *testing.T) {
 	t.Parallel()
 	for pattern, kind := range map[string]string{
@@ -52,7 +52,8 @@ func TestFault_KeyBesideTheLockIsASet(t *testing.T) {
 	}
 }
 
-// The same for kinds that count: also the key of their number becomes a set.
+// A key of a semaphore, a permit semaphore or a latch becomes a set, even the key with the count. An operation that needs this key fails with an
+// error that names it.
 func TestFault_KeyOfACountIsASet(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"%s", "{%s}:timeout", "holdfast_want:{%s}"} {
@@ -160,7 +161,8 @@ func (m *mapped) makeSet(pattern string) {
 	require.NoError(m.t, m.redis.SAdd(m.t.Context(), m.key, "x").Err())
 }
 
-// worksOrNames asserts that an error, if there is one, says that the key that is a set holds something else. It names no key twice.
+// worksOrNames accepts nil, ErrNotAcquired and ErrNotHeld. Any other error must say that the key that is now a set holds something else, and must not
+// name the lock's own key twice.
 func (m *mapped) worksOrNames(err error) {
 	m.t.Helper()
 	if err == nil || errors.Is(err, holdfast.ErrNotAcquired) || errors.Is(err, holdfast.ErrNotHeld) {

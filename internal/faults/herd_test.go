@@ -124,7 +124,8 @@ func showLetIn(t *testing.T, p *locktest.Place, section time.Duration, once func
 	})
 }
 
-// waitsFor calls its function again and again for some seconds. It returns the lengths of the calls, sorted, and the length of the whole measurement.
+// waitsFor calls the function `once` again and again for some seconds. It returns how long each call took, sorted, and the length of the whole
+// measurement.
 func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 	length = time.Duration(locktest.Scaled(5_000, 1_500)) * time.Millisecond
 	for begin := time.Now(); time.Since(begin) < length; {
@@ -136,7 +137,7 @@ func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 	return waits, length
 }
 
-// notLetIn says how a single waiter waited too long against a crowd, or returns "".
+// notLetIn returns a text that says what is wrong with the waits of a single waiter against a crowd, or "" if nothing is.
 func notLetIn(t *testing.T, waits []time.Duration, section, length, late time.Duration) string {
 	const turn, gap = 10 * time.Millisecond, 25 * time.Millisecond // Handoff.For, and gap of actors/turns/turns.go
 	n := len(waits)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// blocker blocks its senders until release is called. It stands for all the ways in which an actor can block its senders.
+// blocker blocks its senders until its function `release` is called. It stands for all the ways in which an actor can block its senders.
 type blocker struct {
 	open    chan struct{}
 	inside  chan struct{} // one per message that has blocked, up to a hundred
@@ -29,7 +29,7 @@ func newBlocker(t *testing.T) *blocker {
 	return b
 }
 
-// block is called while a message is handled. It returns after release.
+// block is called while a message is handled. It returns when `release` has been called.
 func (b *blocker) block() {
 	select {
 	case b.inside <- struct{}{}:

@@ -33,11 +33,11 @@ const (
 // and in that time the leases are due for renewal. No lease is lost, and the renewals come first. The calls that Redis gets afterwards are
 // bounded:
 //
-//   - Before the last of the overdue renewals, Redis gets no other attempts than those that each lane had in flight: probes, sent one at a time
-//     to find out whether Redis is back, and, if Redis was stopped, a batch of 256 that it had not read yet.
-//   - Apart from these, in any 100 ms there are no more than three calls for a waiter. In the first second there are no more than nine: three
-//     attempts, which come at once on a busy machine, and releases. An acquire that was in flight when the link broke is released again and
-//     again, until it can no longer be executed. A spin lock's waiter asks as often as its longest back-off allows, which is from 64 to 128 ms.
+//   - Before the last of the overdue renewals, Redis gets no attempts except those that each lane had in flight. These are probes, sent one at a
+//     time to find out whether Redis is back. If Redis was stopped, there is also a batch of 256 calls that it had not read yet.
+//   - Apart from these, Redis gets at most three calls for each waiter in any 100 ms, and at most nine in the first second: three attempts, which
+//     may all come at once on a busy machine, and releases. An acquire that was in flight when the link broke is released again and again, until
+//     it can no longer be executed. A spin lock's waiter may make more attempts: as many as its longest back-off allows, which is from 64 to 128 ms.
 //   - At most forty connections a second are tried while Redis is away, and ten in all are opened when it is back.
 func TestFault_OutageEndsWithoutAStorm(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ const (
 
 func init() { childproc.Register("stopped holder", holdInChild) }
 
-// awakening is what a holder observed whose process was stopped (SIGSTOP) and continued (SIGCONT).
+// awakening is what a holder observed before and after its process was stopped (SIGSTOP) and continued (SIGCONT).
 type awakening struct {
 	Stopped time.Duration // the time between two looks at the lease, or 0 if the lease was lost before the stop
 	Valid   bool          // whether the lease was valid at the first look after the stop

@@ -43,7 +43,7 @@ func TestFault_SubscribeWhileBusy(t *testing.T) {
 	showWoken(t, p.Another(t), holder, waiter)
 }
 
-// occupy makes the server refuse everything until free is called.
+// occupy makes the server refuse everything until the function `free` is called.
 func occupy(t *testing.T, p *locktest.Place) (free func()) {
 	script, ended := locktest.NewClient(t, p.Addr), make(chan struct{})
 	go func() {

@@ -64,7 +64,7 @@ func TestFault_TryAfterAnAbandonedAcquire(t *testing.T) {
 	}
 }
 
-// tryAtOnce calls try in 64 goroutines at once, and returns how many of them succeeded.
+// tryAtOnce calls the function `try` in 64 goroutines at once, and returns how many of the calls acquired the lock.
 func tryAtOnce(t *testing.T, try func() (*holdfast.Lease, error)) int64 {
 	var granted atomic.Int64
 	var group sync.WaitGroup

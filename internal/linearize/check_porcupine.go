@@ -90,7 +90,7 @@ func sentFor(op *Op) time.Duration { return op.Until - op.Length + margin(op.Len
 
 // begin is the instant from which the model may place an acquire: when the attempt behind the grant's deadline was sent, or when the user called,
 // whichever is later. Redis may have made the grant at an earlier attempt. That makes no difference: Redis has had the grant since then, so nobody
-// else can have had the lock in between. For grants that may have been released by force, see operations.
+// else can have had the lock in between. For grants that may have been released by force, see the function operations.
 func begin(op *Op) time.Duration {
 	return min(max(op.Call, sentFor(op)), op.Return)
 }

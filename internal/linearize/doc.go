@@ -26,9 +26,9 @@
 //
 // # What a model cannot know
 //
-// An acquire that was given up may have taken the lock for a while, and a lost lease may still be in Redis. Nobody holds such a grant, but it
-// keeps others out. The check excuses refusals for as long as the grant can last, and nothing else. After a forced release, the former
-// holders may still see valid leases, for a lease at most; the model knows which leases these are.
+// An acquire that was given up may have taken the lock for a while, and a lost lease may still be in Redis. Nobody holds such a grant, but it keeps
+// others out. The check excuses refusals for as long as the grant can last, and nothing else. After a forced release, the former holders may still
+// see valid leases, for at most the length of a lease; the model knows which leases these are.
 //
 // # Times
 //

@@ -44,9 +44,9 @@ func factsOf(h *History) *facts {
 	return f
 }
 
-// remember notes until when Redis may have an operation's grant. A copy of an acquire that is in flight when the acquire returns is
-// executed within a third of its lease. It then takes the lock until its runtime finds out, for at most a lease. A lease that was
-// lost, or whose release was not confirmed, may stay for a lease.
+// remember notes until when Redis may have an operation's grant. A copy of an acquire may still be in flight when the acquire returns. It is executed
+// within a third of the acquire's lease, and then takes the lock until the runtime finds out, at most for the length of the lease. A lease that was
+// lost, or whose release was not confirmed, may stay in Redis for its whole length.
 func (f *facts) remember(op *Op) {
 	stays := op.Return + op.Length + op.Length/3 + slack
 	switch {
@@ -85,7 +85,7 @@ func (f *facts) excused(k Kind, op *Op) bool {
 	})
 }
 
-// haunting is how long Redis may still have the grant of an acquire that has ended; see remember.
+// haunting is how long Redis may still have the grant of an acquire that has ended: see the method remember.
 func (f *facts) haunting() time.Duration {
 	return f.h.Setting.Longest + f.h.Setting.Longest/3 + slack
 }

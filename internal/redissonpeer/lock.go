@@ -20,7 +20,7 @@ type Lock interface {
 
 var _ Lock = (*RLock)(nil)
 
-// tryBy calls try once, and reports whether the lock was acquired: try returns nil if it was.
+// tryBy calls the function `try` once, and reports whether the lock was acquired. If it was, `try` returns nil.
 func tryBy(ctx context.Context, try func() (*time.Duration, error)) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -29,8 +29,8 @@ func tryBy(ctx context.Context, try func() (*time.Duration, error)) (bool, error
 	return err == nil && remaining == nil, err
 }
 
-// lockBy tries, subscribes to the channel and tries again. Before each further try it waits until a message arrives, or until the
-// duration that the last try returned has passed.
+// lockBy calls `try`, subscribes to the channel and calls `try` again. Before each further call it waits until a message arrives, or until the
+// duration that the last call returned has passed.
 func (p *Peer) lockBy(ctx context.Context, channel string, try func() (*time.Duration, error)) error {
 	held, err := tryBy(ctx, try)
 	if held || err != nil {

@@ -200,9 +200,9 @@ func (c *Cluster) Owner(key string) *Server {
 	return nil
 }
 
-// Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does. If while is not nil, Move calls it
-// once, after it has moved the first key (never, if the slot is empty). Move returns when the source knows of the target's claim to the slot.
-// If the slot were moved back before that, the target's claim, which arrives late, would win, and the source would delete the slot's keys.
+// Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does. If the function `while` is not nil, Move calls
+// it once, after it has moved the first key; if the slot is empty, Move never calls it. Move returns when the source knows of the target's claim to
+// the slot. If the slot were moved back before that, the target's claim, which arrives late, would win, and the source would delete the slot's keys.
 func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	c.tb.Helper()
 	ctx := context.Background()
