@@ -123,8 +123,11 @@ func newRights(prefix string) *rights {
 	return r
 }
 
-// add adds rules. In a rule, NAME stands for the name of a lock, {NAME for the name in a derived key, usually in braces, and {{NAME for the name in
-// a derived key that has braces even if the name has a hash tag.
+// add adds rules. In a rule, these words stand for the name of a lock:
+//
+//	NAME     the name itself
+//	{NAME    the name in a derived key, which is in braces unless the name has a hash tag
+//	{{NAME   the name in a derived key that always has it in braces
 func (r *rights) add(rules string) {
 	for rule := range strings.FieldsSeq(rules) {
 		if r.prefix == "" && rule[0] == '~' {
@@ -160,7 +163,7 @@ var rightsByKind = map[holdfast.Kind]string{
 		"~holdfast_attempt:{NAME* +decrby +del +get +publish +set",
 }
 
-// lock adds the rights for the given kinds, or for all kinds if only is empty.
+// lock adds the rights for the given kinds, or for all kinds if the list `only` is empty.
 func (r *rights) lock(only []holdfast.Kind) {
 	r.add("+hello +ping +time +evalsha +script|load")
 	for _, k := range kinds {

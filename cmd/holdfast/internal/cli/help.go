@@ -112,7 +112,7 @@ func wrap(paragraph string, width int, indent string) string {
 	return strings.Join(append(lines, indent+line), "\n")
 }
 
-// columnsOf returns the width of a terminal, but at most the number most. If f is not a terminal, it returns most.
+// columnsOf returns the width of a terminal, but no more than `most`. If f is not a terminal, it returns `most`.
 func columnsOf(f *os.File, most int) int {
 	if columns, _, ok := sizeOf(f); ok {
 		return min(columns, most)

@@ -75,7 +75,7 @@ func within(chunks <-chan string, wait time.Duration) string {
 	}
 }
 
-// decode returns the first key in typed, and its length in bytes. The key is "" if typed ends before the key is complete.
+// decode returns the first key in the text `typed`, and the key's length in bytes. The key is "" if the text ends before the key is complete.
 func decode(typed string) (key, int) {
 	switch c := typed[0]; {
 	case c == 0x1b && len(typed) > 1 && (typed[1] == '[' || typed[1] == 'O'):

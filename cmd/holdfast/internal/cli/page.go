@@ -45,7 +45,7 @@ func pageCommand() *command {
 			if opened == exitUsage {
 				return exitUsage
 			}
-			return code // not opened, which may be the code for a signal: a signal is how the page normally ends
+			return code // and not opened, which is the code for a signal if one has ended the page: that is how the page normally ends
 		},
 	}
 }

@@ -125,8 +125,8 @@ func (g *Guard) End() {
 func (g *Guard) Forget() { _ = g.orders.Close() }
 
 // send writes an order to the guardian, either as a whole or not at all. It does not block. If the pipe is full, the order is not sent; that happens
-// only if the guardian has been stopped for a very long time. send sets no short write deadline instead: on a busy machine the deadline would
-// sometimes pass before the write, and the order would be lost.
+// only if the guardian has been stopped for a very long time. A short write deadline would not do instead: on a busy machine it would sometimes pass
+// before the write, and the order would be lost.
 func (g *Guard) send(what byte, value int64) (sent bool) {
 	order := binary.NativeEndian.AppendUint64([]byte{what}, uint64(value))
 	pipe, err := g.orders.SyscallConn()

@@ -22,8 +22,9 @@ func (r Run) All() []int {
 	return r.find(func(pid, group int) bool { return group == r.Group && live(pid) || r.owns(pid, true) })
 }
 
-// Dead reports whether the group has only zombies, which their parents do not reap: a daemon may have started them before it left the group. The
-// group of a zombie still exists for the system. Dead returns false if it sees no process of the group, because /proc may hide some.
+// Dead reports whether the only processes that are left in the group are zombies. A zombie stays until its parent reaps it, and the parent may be a
+// daemon that never does: it started the process before it left the group itself. For the system, the group exists as long as a zombie is in it. Dead
+// returns false if it sees no process of the group, because /proc may hide some.
 func (r Run) Dead() bool {
 	zombies := 0
 	for _, pid := range processes() {
@@ -38,9 +39,9 @@ func (r Run) Dead() bool {
 	return zombies > 0
 }
 
-// find returns the processes of this session, and of the command's own session, for which wanted returns true. It leaves out this process and
-// the guardian. As long as the command's process ID is unknown, any session may be the command's: holdfast may have been stopped after it had
-// started the command, and before it told the guardian.
+// find returns those processes of this session, and of the command's own session, that the function `wanted` accepts. It leaves out this process and
+// the guardian. As long as the command's process ID is unknown, any session may be the command's: holdfast may have been stopped after it had started
+// the command, and before it told the guardian.
 func (r Run) find(wanted func(pid, group int) bool) (pids []int) {
 	self := os.Getpid()
 	session, err := unix.Getsid(0)

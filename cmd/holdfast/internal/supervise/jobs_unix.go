@@ -29,5 +29,6 @@ func unstopped(f func()) {
 	f()
 }
 
-// Unstopped calls f. Only on Linux a write from the background never stops this process: to ignore SIGTTOU here would make the command ignore it, too.
+// Unstopped calls f. On Linux a write from the background never stops this process; here it may. If this process ignored SIGTTOU to prevent that, the
+// command would ignore it, too.
 func Unstopped(f func()) { f() }

@@ -36,8 +36,8 @@ func isControlling(fd int) bool {
 	return err == nil
 }
 
-// ours reports whether this process is in the foreground. It stores the answer in given, because its callers then give the foreground to the
-// command's group.
+// ours reports whether this process is in the foreground. It stores the answer in the field given, because its callers then give the foreground to
+// the command's group.
 func (t *tty) ours() bool {
 	if !t.is {
 		return false
