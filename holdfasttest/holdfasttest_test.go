@@ -246,8 +246,7 @@ func TestServer_TimeIsTheBubbles(t *testing.T) {
 	})
 }
 
-// A grant that no replica acknowledges is undone, even if the runtime has asked for it at the very instant, in the bubble's time, at which the
-// runtime began.
+// A grant that no replica acknowledges is undone, even if the runtime begins and asks for the grant at the same instant of the bubble's time.
 func TestServer_NoReplicasInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t)

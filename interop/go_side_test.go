@@ -109,7 +109,7 @@ func (p goCounter) try(ctx context.Context, wait time.Duration) (bool, error) {
 	return err == nil, err
 }
 
-// goLatch is a party of a latch: take waits for zero, and give counts down.
+// goLatch is a party of a latch: its method take waits until the count is zero, and its method give counts down.
 type goLatch struct{ *holdfast.CountDownLatch }
 
 func (p goLatch) take(ctx context.Context, _ time.Duration) error { return p.Wait(ctx) }

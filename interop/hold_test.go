@@ -50,7 +50,8 @@ func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 		defer cancel()
 		ours, theirs := m.lingering(t, linger).party(m.kind, m.name), m.theirs(t, 0).party(m.kind, m.name)
-		// false at first: our side has just subscribed to the demands of others and may have missed some, so locks that it already has do not linger
+		// lingers takes and releases the lock, and reports whether the lock lingers. At first it does not: our side has just subscribed to the
+		// demands of others and may have missed some, so it lets no lock linger that it already has.
 		lingers := func() bool {
 			return ours.take(ctx, 0) == nil && ours.give(ctx) == nil && m.look.Exists(ctx, m.name).Val() == 1
 		}

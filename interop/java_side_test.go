@@ -89,7 +89,7 @@ func (p *javaParty) ask(ctx context.Context, verb string, arguments ...string) (
 	return p.side.ask(ctx, verb, arguments...)
 }
 
-// ms is an argument of a request in milliseconds; -1 if d is 0.
+// ms returns a duration as an argument of a request, in milliseconds. A duration of 0 becomes -1.
 func ms(key string, d time.Duration) string {
 	if d == 0 {
 		return key + "=-1"
@@ -174,7 +174,7 @@ func (p *javaPermit) held(ctx context.Context) (bool, error) {
 
 func (p *javaPermit) id() string { return p.permit }
 
-// javaLatch is a party of a latch: take waits for zero, and give counts down.
+// javaLatch is a party of a latch: its method take waits until the count is zero, and its method give counts down.
 type javaLatch struct{ *javaParty }
 
 func (p javaLatch) take(ctx context.Context, _ time.Duration) error {

@@ -22,7 +22,7 @@ type place struct {
 	name string
 	// client returns a new client, for a runtime or to look at the server.
 	client func(t *testing.T) redis.UniversalClient
-	// redisson is the arguments of the driver's client-open.
+	// redisson has the arguments of the driver's request client-open.
 	redisson []string
 	// addr is the address of one of the servers. How fast it answers shows how busy the machine is.
 	addr string

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// client carries out single steps with the locks of one name, as one client. The arguments of its function do are the driver's words for an operation
-// and a kind.
+// client carries out single steps with the locks of one name, as one client. The arguments of its function `do` are the driver's words for an
+// operation and a kind.
 type client struct {
 	id      string
 	name    string
@@ -30,8 +30,8 @@ type client struct {
 	do      func(ctx context.Context, word, kind string, thread int64, lease time.Duration) (string, error)
 }
 
-// A step is "WORD KIND THREAD [LEASE]", or several of these joined by "+". The word queue starts a wait in the background, the word granted waits
-// until that wait has ended, and the word pass lets a moment pass.
+// A step is "WORD KIND THREAD [LEASE]", or several of these joined by "+". The word "queue" starts a wait in the background, the word "granted" waits
+// until that wait has ended, and the word "pass" lets a moment pass.
 var wireSteps = map[string]string{
 	"lock": `try lock 1, try lock 2, try lock 1, held lock 1, held lock 2, release lock 2, release lock 1, release lock 1, release lock 1,
 		acquire lock 1 60s, acquire lock 1, release lock 1, acquire lock 1 20s, release lock 1, force lock 2, release lock 1, force lock 2,
@@ -50,8 +50,8 @@ var wireSteps = map[string]string{
 	"semaphore": `available semaphore 0, try semaphore 1, drain semaphore 0, delete semaphore 0, release semaphore 2, delete semaphore 0,
 		set semaphore 5, set semaphore 6, acquire semaphore 2, try semaphore 4, try semaphore 1, add semaphore 2, add semaphore -6,
 		release semaphore 1, drain semaphore 0, add semaphore 3, release semaphore 0, available semaphore 0, delete semaphore 0`,
-	// After acquire and give, the third word is the number of one permit. After give-all, it has one digit for each permit: 14 means 1 and 4. After any
-	// other word, it is a count.
+	// After "acquire" and "give", the third word is the number of one permit. After "give-all", it has one digit for each permit: 14 means 1 and 4.
+	// After any other word, it is a count.
 	"permit": `available permit 0, acquired permit 0, all permit 0, add permit 2, all permit 0, delete permit 0, delete permit 0,
 		set permit 4, set permit 5, acquire permit 1, acquire permit 2 60s, acquire permit 3 1ms + pass permit 0, available permit 0, acquired permit 0,
 		all permit 0, give permit 3, give permit 2, give permit 2, replace permit 3, replace permit 3, replace permit 1, available permit 0,

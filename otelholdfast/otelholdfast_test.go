@@ -210,7 +210,7 @@ func TestTrace_NamesAreNoAttributes(t *testing.T) {
 		})
 }
 
-// A group function that panics costs metrics, but no span.
+// If the function of WithGroup panics, metrics are lost, but the span is still reported.
 func TestTrace_GroupPanics(t *testing.T) {
 	group := func(_ holdfast.Kind, name string) string { return name[len("orders:"):] }
 	observed(t, []otelholdfast.Option{otelholdfast.WithGroup(group)}, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, got telemetry) {

@@ -68,7 +68,7 @@ func TestFree_IsOffByDefault(t *testing.T) {
 	assert.Len(t, entry.Holders, 1)
 }
 
-// A program frees a lock with the form field name, no matter who holds the lock.
+// A program frees a lock by posting a form that has only the field "name", no matter who holds the lock.
 func TestFree_ByAProgram(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

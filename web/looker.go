@@ -103,8 +103,8 @@ func (l *looker) latest() *snapshot {
 	return l.snap
 }
 
-// fresh returns a snapshot that shows what a view needs, or that has the error of the last look. It waits for such a snapshot at most for
-// the time patience, and then returns the latest one. The result is nil if ctx has ended.
+// fresh returns a snapshot that shows what a view needs, or that has the error of the last look. If there is none within the duration `patience`, it
+// returns the latest snapshot. The result is nil if ctx ends first.
 func (l *looker) fresh(ctx context.Context, v view) *snapshot {
 	defer l.watch(v)()
 	began := time.Now()
@@ -125,7 +125,7 @@ func (l *looker) fresh(ctx context.Context, v view) *snapshot {
 	}
 }
 
-// covers reports whether a snapshot shows what a view needs, and is newer than since.
+// covers reports whether a snapshot shows what a view needs, and is newer than the instant `since`.
 func (s *snapshot) covers(v view, since time.Time) bool {
 	switch v.Page {
 	case "lock":
@@ -245,8 +245,8 @@ func newRound(l *looker, before *snapshot) *round {
 	return &round{looker: l, snapshot: s}
 }
 
-// do calls part, which is one part of the look, if it is due and no other part has failed. A part that fails is due again in the next
-// look.
+// do calls the function `part`, which does one part of the look, if that part is due and no other part has failed. A part that fails is due again in
+// the next look.
 func (r *round) do(pace *pace, part func() error) {
 	if r.err != nil || time.Now().Before(pace.next) {
 		return

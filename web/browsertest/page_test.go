@@ -157,7 +157,8 @@ func TestPage_ForeignSite(t *testing.T) {
 	assert.Len(t, entry.Holders, 1)
 }
 
-// inBackground makes each page believe that it is in a background tab until seen is true. It counts the streams that the page opens.
+// inBackground makes each page believe that it is in a background tab, until the test sets the page's variable `seen`. It counts the streams that the
+// page opens.
 func inBackground(ctx context.Context, target *chromedp.Target) error {
 	_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
 		let seen = false, streams = 0;
