@@ -124,7 +124,7 @@ func (s *Server) start(options holdfast.Options) (rt *holdfast.Runtime, link *pi
 	return rt, link, closeClient
 }
 
-// HeldElsewhere makes another process acquire the lock with this name, and renew it until free is called or the test ends. The lock
+// HeldElsewhere makes another process acquire the lock with this name, and renew it until the function free is called or the test ends. The lock
 // is a plain one, for which fair, fenced and spin locks wait, too. Read/write locks and semaphores report ErrForeignKey: let another Runtime hold
 // those. HeldElsewhere fails the test if the lock does not become free within 10 s. With Options.NameMapper, name is
 // the mapped name.

@@ -132,7 +132,7 @@ func contend(ctx context.Context, t *testing.T, m *meeting, each int, f *files, 
 	group.Wait()
 }
 
-// increasing checks that the holders of both sides have written want tokens, each larger than the one before.
+// increasing checks that the file of tokens, to which the holders of both sides append, has `want` tokens, each larger than the one before.
 func increasing(t *testing.T, f *files, want int) {
 	text, err := os.ReadFile(f.tokens)
 	require.NoError(t, err)

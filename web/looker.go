@@ -80,7 +80,7 @@ func newLooker(from source, pattern string) *looker {
 	}
 }
 
-// watch makes the looker look at what a view shows, until done is called.
+// watch makes the looker look at what a view shows, until the function `done` is called.
 func (l *looker) watch(v view) (done func()) {
 	v = v.subject()
 	l.mu.Lock()

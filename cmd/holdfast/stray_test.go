@@ -33,8 +33,8 @@ func running(t *testing.T, pid int) bool {
 	return found && fields[0] != "Z" && fields[0] != "X"
 }
 
-// stray runs exec with a command that starts a process in a new process group, as timeout does, and returns the ID of that process.
-// The parameter ends is the shell code after the command that starts the process. If deaf is true, the process ignores SIGTERM.
+// stray runs exec with a command that starts a process in a new process group, as timeout does, and returns the ID of that process. The parameter
+// `ends` is appended to the shell code that starts the process. If `deaf` is true, the process ignores SIGTERM.
 func stray(t *testing.T, server *redistest.Server, name, ends string, deaf bool) (holder *invocation, pid int) {
 	t.Helper()
 	needs(t, "timeout")

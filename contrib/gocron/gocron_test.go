@@ -26,7 +26,7 @@ func replica(t *testing.T, o ...gocron.SchedulerOption) gocron.Scheduler {
 	return s
 }
 
-// run makes a scheduler run a job once at the given instant, or at once if that has passed. It calls skipped if the run was skipped.
+// run makes a scheduler run a job once at the given instant, or at once if that has passed. It calls the function `skipped` if the run was skipped.
 func run(t *testing.T, s gocron.Scheduler, at time.Time, job func(), skipped func(error)) {
 	t.Helper()
 	schedule := func(start gocron.OneTimeJobStartAtOption) error {

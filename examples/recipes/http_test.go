@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// oneAtATime serves the requests for one path one after the other, across all processes. If a request has waited for the duration wait,
-// the answer is 503, so that requests do not pile up behind one that hangs.
+// oneAtATime serves the requests for one path one after the other, across all processes. A request that has waited for the duration `wait` gets the
+// answer 503, so that requests do not pile up behind one that hangs.
 func oneAtATime(rt *holdfast.Runtime, wait time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lease, err := rt.Lock(holdfast.EscapeName(r.URL.Path)).Acquire(r.Context(), holdfast.WithWait(wait))

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// again calls the function do at random instants until ctx ends.
+// again calls the function `do` at random instants until ctx ends.
 func again(ctx context.Context, within time.Duration, do func()) {
 	for {
 		select {

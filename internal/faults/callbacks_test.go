@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// handler is a slog.Handler that calls its function do for each record.
+// handler is a slog.Handler that calls its function `do` for each record.
 type handler struct{ do func() }
 
 func (h handler) Enabled(context.Context, slog.Level) bool  { return true }

@@ -42,7 +42,7 @@ func TestFault_CancelMeetsTheGrant(t *testing.T) {
 	})
 }
 
-// toGrant is one way in which an acquire is granted. It acquires with ctx. When the race with the cancel is to start, it calls the function begin.
+// toGrant is one way in which an acquire is granted. It acquires with ctx. When the race with the cancel is to start, it calls the function `begin`.
 type toGrant func(ctx context.Context, t *testing.T, w *wire, begin func()) (*holdfast.Lease, error)
 
 var grants = map[string]toGrant{
@@ -75,7 +75,7 @@ func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, b
 	return lease, err
 }
 
-// race lets cancels race with grants that the function try makes.
+// race lets cancels race with grants that the function `try` makes.
 type race struct {
 	wire
 	try                toGrant

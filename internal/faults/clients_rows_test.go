@@ -235,7 +235,7 @@ func tuning() []clientRow {
 	}
 }
 
-// onSentinelCluster makes a Sentinel client that may read from replicas. The function change sets further options.
+// onSentinelCluster makes a Sentinel client that may read from replicas. The function `change` sets further options.
 func onSentinelCluster(change func(o *redis.FailoverOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.FailoverOptions{MasterName: redistest.GuardedName, SentinelAddrs: s.sentinels()}

@@ -135,7 +135,7 @@ func clientTable(t *testing.T) (lines []string) {
 	return lines
 }
 
-// onServer makes a client of the single server that logs in as the user with a password. The function change sets further options.
+// onServer makes a client of the single server that logs in as the user with a password. The function `change` sets further options.
 func onServer(change func(o *redis.Options)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := s.single.Options()
@@ -145,7 +145,7 @@ func onServer(change func(o *redis.Options)) makeClient {
 	}
 }
 
-// onCluster makes a client of the cluster. The function change sets further options.
+// onCluster makes a client of the cluster. The function `change` sets further options.
 func onCluster(change func(o *redis.ClusterOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.ClusterOptions{Addrs: s.cluster.Addrs(), MaintNotificationsConfig: noMaintenance()}
@@ -154,7 +154,7 @@ func onCluster(change func(o *redis.ClusterOptions)) makeClient {
 	}
 }
 
-// onSentinel makes a client that finds the master by Sentinel. The function change sets further options.
+// onSentinel makes a client that finds the master by Sentinel. The function `change` sets further options.
 func onSentinel(change func(o *redis.FailoverOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.FailoverOptions{MasterName: redistest.GuardedName, SentinelAddrs: s.sentinels()}
@@ -163,7 +163,7 @@ func onSentinel(change func(o *redis.FailoverOptions)) makeClient {
 	}
 }
 
-// universal makes a client with NewUniversalClient. The function change sets its options.
+// universal makes a client with NewUniversalClient. The function `change` sets its options.
 func universal(change func(s *clientServers, o *redis.UniversalOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.UniversalOptions{MaintNotificationsConfig: noMaintenance()}

@@ -101,7 +101,7 @@ func isLatch(op *scripts.CountOp) bool {
 	return op == scripts.LatchTrySet || op == scripts.LatchCountDown || op == scripts.LatchRead || op == scripts.LatchDelete || op == scripts.LatchWait
 }
 
-// crowd is a group of goroutines that acquire and release until stop is closed.
+// crowd is a group of goroutines that acquire and release until the channel `stop` is closed.
 type crowd struct {
 	group   sync.WaitGroup
 	stop    chan struct{}

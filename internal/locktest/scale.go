@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Scaled returns how often a test tries. That is the number full in a full run, a hundredth of it with -short, and a twentieth of it with the race
-// detector, which makes everything ten times slower. Scaled never returns less than the number least.
+// Scaled returns how often a test tries: `full` times in a full run, a hundredth of that with -short, and a twentieth of it with the race detector,
+// which makes everything ten times slower. Scaled never returns less than `least`.
 func Scaled(full, least int) int {
 	switch {
 	case testing.Short():

@@ -18,8 +18,8 @@ func Main(m *testing.M, opts ...goleak.Option) {
 
 var ends []func()
 
-// AtEnd registers the function end, which ends things that the tests of a package share. Main calls it after all tests,
-// before it looks for goroutines that are left. The function registered last is called first.
+// AtEnd registers the function `end`, which ends things that the tests of a package share. Main calls it after all tests, before it looks for
+// goroutines that are left. The function registered last is called first.
 func AtEnd(end func()) { ends = append(ends, end) }
 
 // tests runs the tests. Then it ends shared things, the server last, and waits for clients that are ending, before goleak looks.

@@ -40,7 +40,7 @@ const crowdMax = 8 * time.Second
 // listener, a subscriber that never acquires. A process pauses for up to 125 ms after its turn; some round trips follow.
 const aloneMax = 150 * time.Millisecond
 
-// listen makes the mere listener subscribe; the function over, which it returns, ends the subscription.
+// listen makes the mere listener subscribe. The function `over`, which it returns, ends the subscription.
 func (w *world) listen() (over func()) {
 	if w.plan.listening == nobody {
 		return func() {}
@@ -68,7 +68,7 @@ func (w *world) listen() (over func()) {
 	}
 }
 
-// crowd subscribes to the locks for which a crowd can wait, and adds tickets of processes that do not exist. The function over unsubscribes.
+// crowd subscribes to the locks for which a crowd can wait, and adds tickets of processes that do not exist. The function `over` unsubscribes.
 func (w *world) crowd() (over func()) {
 	var all []*miniredis.Subscriber
 	for _, at := range w.places {

@@ -170,7 +170,7 @@ func isFrugal(source string) bool {
 	return slices.Contains([]string{"release", "renew", "undo", "forget", "inspect", "read"}, name[i+1:])
 }
 
-// at calls the function do after d.
+// at calls the function `do` after d.
 func (w *world) at(d time.Duration, do func()) {
 	time.AfterFunc(time.Until(w.unique(time.Now().Add(d))), do)
 }

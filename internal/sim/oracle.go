@@ -101,7 +101,7 @@ func (o *oracle) wrong(format string, args ...any) {
 	o.violation(format, args...)
 }
 
-// loses records that the server loses data from now on. The function over, which it returns, records how long from now the loss lasts.
+// loses records that the server loses data from now on. The function `over`, which it returns, records how long from now the loss lasts.
 func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

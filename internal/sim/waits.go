@@ -30,7 +30,7 @@ func (o *oracle) patienceOf(k kind) time.Duration {
 	return patience
 }
 
-// waits records that somebody begins to wait; the function over, which it returns, records the end.
+// waits records that somebody begins to wait; the function `over`, which it returns, records the end.
 func (o *oracle) waits(p *process, who string, at *place, vague bool) (over func()) {
 	w := &wait{p, who, at, time.Now(), vague || at.kind == multiLock}
 	o.mu.Lock()
@@ -151,7 +151,7 @@ func (o *oracle) accounted(p *process, at *place, id string) bool {
 	return false
 }
 
-// observe checks all leases, and all users that wait, again and again until done is closed.
+// observe checks all leases, and all users that wait, again and again until the channel `done` is closed.
 func (w *world) observe(done <-chan struct{}) {
 	r := w.dice.of('o').stream()
 	for {

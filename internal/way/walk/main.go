@@ -102,7 +102,7 @@ func walk(redisAddr, what, folder string) error {
 	return rt.Close(w.ctx)
 }
 
-// once runs an operation, and writes its counters to a new folder, unless folder is empty.
+// once runs an operation. Unless `folder` is "", it makes this folder, and writes the operation's counters to it.
 func (w *walker) once(op operation, folder string) error {
 	if err := op.prepare(w); err != nil {
 		return err

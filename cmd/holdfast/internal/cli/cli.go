@@ -161,7 +161,8 @@ func (a *app) messages() io.Writer {
 	return a.stderr
 }
 
-// writeBehind makes all further messages not wait for a reader, until flush is called.
+// writeBehind makes all further messages not wait for a reader. The function `flush`, which it returns, waits until they are written, but not longer
+// than endWait.
 func (a *app) writeBehind() (flush func()) {
 	b := newBehind()
 	a.behind = b.to(a.stderr)
@@ -234,7 +235,7 @@ func printJSON(to io.Writer, a *app, v any) int {
 	return exitOK
 }
 
-// withClient calls do with a client, and with a context that ends when a signal asks holdfast to end.
+// withClient calls `do` with a client, and with a context that ends when a signal asks holdfast to end.
 func (a *app) withClient(command string, do func(ctx context.Context, client redis.UniversalClient) int) int {
 	client, code := a.client(command)
 	if client == nil {
