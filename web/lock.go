@@ -103,8 +103,8 @@ func (l *lock) followHolders(before *lock, fresh bool) {
 	}
 }
 
-// renew notes when the lease expires. It counts a renewal if the lease now expires later than the last look showed, by more than
-// steady.
+// renew notes when the lease expires. It counts a renewal if the lease now expires later than the last look showed, by more than the duration
+// `steady`.
 func (h *holding) renew(now time.Time, again bool) {
 	if h.TTL < 0 {
 		h.until = time.Time{}

@@ -269,7 +269,7 @@ func (o *execFlags) acquire(
 	return lock.Acquire(ctx, options...)
 }
 
-// permitsMax is how long --try waits until the number of permits is set.
+// permitsMax limits how long --try waits for the call that sets the number of permits.
 const permitsMax = 2 * time.Second
 
 // setPermits sets the number of permits, unless it was set before. It takes no longer than --try or --wait allows.
