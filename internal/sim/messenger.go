@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -12,10 +13,12 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// messenger is a user's actor, which asks for locks by messages.
+// messenger is a user's actor, which asks for locks by messages. Sometimes it ends while it waits for a lock, or in place of a release. Then the
+// runtime has to end the wait or the lease.
 type messenger struct {
 	u       *user
 	pid     *actor.PID
+	dead    atomic.Bool
 	asked   uint64
 	answers chan any // to the last request
 
@@ -48,6 +51,15 @@ func (m *messenger) receive(c actor.Context) {
 	}
 }
 
+// die stops the actor. The user gets another one for its next request.
+func (m *messenger) die() {
+	m.u.say("its actor ends")
+	m.u.messenger = nil
+	m.dead.Store(true)
+	m.u.p.system.Root.Stop(m.pid)
+	m.u.sleep(between(m.u.r, 0, 20*time.Microsecond)) // so that the runtime learns of it first
+}
+
 func (m *messenger) last() *told {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +86,12 @@ func (u *user) ask(h *hold) (lease, error) {
 	acquire.ID = m.asked
 	over := u.w.oracle.waits(u.p, u.name, h.place, acquire.Try)
 	defer over()
-	switch answer := m.answer(u.p.ctx, lock, acquire).(type) {
+	ctx, cancel := context.WithCancel(u.p.ctx)
+	if u.r.IntN(6) == 0 {
+		ctx, cancel = u.p.within(between(u.r, time.Microsecond, u.w.plan.lease))
+	}
+	defer cancel()
+	switch answer := m.answer(ctx, lock, acquire).(type) {
 	case *protocol.Granted:
 		held := &told{m: m, lock: lock, granted: answer, done: make(chan struct{})}
 		m.mu.Lock()
@@ -84,7 +101,10 @@ func (u *user) ask(h *hold) (lease, error) {
 	case *protocol.Refused:
 		return nil, answer.Err
 	}
-	return nil, holdfast.ErrClosed // the runtime has closed, or its process is dead
+	if !u.p.over() {
+		m.die()
+	}
+	return nil, holdfast.ErrClosed // or the runtime has closed, or its process is dead
 }
 
 // answer sends a message and waits for the reply; nil means that ctx has ended.
@@ -118,7 +138,7 @@ func (t *told) end(err error) {
 	}
 }
 
-func (t *told) Valid() bool           { return t.granted.Valid() }
+func (t *told) Valid() bool           { return !t.m.dead.Load() && t.granted.Valid() }
 func (t *told) ExpiresAt() time.Time  { return time.Time{} } // the actor knows only the first deadline, before any renewal
 func (t *told) ID() string            { return t.granted.LeaseID }
 func (t *told) Token() int64          { return t.granted.Token }
@@ -143,6 +163,14 @@ func (t *told) Extend(ctx context.Context, d time.Duration) error {
 // Release ignores its context: a message cannot be taken back.
 func (t *told) Release(context.Context) error {
 	m := t.m
+	switch {
+	case m.dead.Load():
+		return holdfast.ErrNotHeld
+	case t.Err() == nil && m.u.r.IntN(6) == 0 && !m.u.p.over():
+		m.die()
+		t.end(holdfast.ErrNotHeld)
+		return nil
+	}
 	m.asked++
 	answer := m.answer(m.u.p.ctx, t.lock, &protocol.Release{ID: m.asked, Kind: t.granted.Kind, Lock: t.granted.Lock, Serial: t.granted.Serial})
 	if released, ok := answer.(*protocol.Released); ok {
