@@ -11,9 +11,9 @@
 //     timers of a slot, which suits a consumer that renews leases in batches.
 //   - There is no tick. The wheel wakes up once for each slot in which a timer was armed, even
 //     if all timers of the slot have been cancelled. Without such slots it never wakes up.
-//   - Expiry rounds down. Netty's timers are never early. Here they are up to one Width early,
-//     and late only by what the driver, which wakes the wheel, and the scheduler add. That suits
-//     work that must be done before an instant, such as a renewal.
+//   - Expiry rounds down. Netty's timers are never early. Here they are up to one Width early.
+//     They are late only by the delays of the scheduler and of the driver (the goroutines that
+//     wake the wheel). That suits work that must be done before an instant, such as a renewal.
 //
 // # Time
 //
@@ -24,8 +24,8 @@
 //
 //	deadline - Width  <  delivered  <  deadline + 2 ms + scheduling
 //
-// A timer whose slot has already begun is due at once: due is called at the driver's next
-// wake-up, never by the goroutine that armed the timer.
+// A timer whose slot has already begun is delivered at once, but not by the goroutine that arms the
+// timer: the driver wakes up and calls due.
 //
 // A turn of the wheel is Slots * Width. A timer with a deadline more than a turn away waits in the
 // last slot within reach, and is placed again when that slot comes, once per turn. This costs a

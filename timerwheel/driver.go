@@ -10,8 +10,8 @@ import (
 
 // driver wakes the wheel when slots begin. Only then does the wheel deliver timers.
 type driver interface {
-	// after requests one wake-up: when slot tick begins, or at once if it has begun, but never
-	// earlier. It must not be called while holding the wheel's mutex.
+	// after requests one wake-up: when the slot with the number tick begins, or at once if it has
+	// begun, but never earlier. It must not be called while holding the wheel's mutex.
 	after(tick int64)
 	// close stops all wake-ups and waits for a running one. It may be called more than once.
 	close()
@@ -63,7 +63,8 @@ func (d *delayQueue) poll() {
 	d.queue.Poll(d.exit, func() int64 { return int64(d.clock() / time.Millisecond) })
 }
 
-// run wakes the wheel. It has its own goroutine: a wake-up may call the method after, which needs poll to keep running.
+// run wakes the wheel. It has its own goroutine: a wake-up may call d.after, which needs poll to
+// keep running.
 func (d *delayQueue) run() {
 	for {
 		select {
@@ -75,10 +76,9 @@ func (d *delayQueue) run() {
 	}
 }
 
-// clock returns the time of the function now, but never goes backwards, not even between
-// goroutines. So if poll has seen a slot begin, the slot has begun for the wheel as well.
-// Otherwise the wheel would find the wake-up early and request it again, but poll would wake it
-// at once, and both would spin.
+// clock returns the time of d.now, but never goes backwards, not even between goroutines. So if
+// poll has seen a slot begin, the slot has begun for the wheel as well. Otherwise the wheel would
+// find the wake-up early and request it again, but poll would wake it at once, and both would spin.
 func (d *delayQueue) clock() time.Duration {
 	for {
 		newest := d.newest.Load()

@@ -198,7 +198,8 @@ func (w *Wheel[T]) Stop() []*Timer[T] {
 	return rest
 }
 
-// wake is called by the driver when slot tick has begun, and delivers its timers.
+// The driver calls wake when the slot with the number tick has begun. wake delivers the timers of
+// that slot.
 func (w *Wheel[T]) wake(tick int64, now time.Duration) {
 	w.mu.Lock()
 	if w.slots == nil {
@@ -229,8 +230,9 @@ func (w *Wheel[T]) see(now time.Duration) {
 	w.tick = max(w.tick, w.tickOf(now))
 }
 
-// reach returns the slot in which a timer for slot tick must be stored: slot tick itself, or, if
-// that is outside the turn that begins at w.tick, the first or the last slot of the turn.
+// reach returns the number of the slot in which a timer must be stored, if the timer's deadline is
+// in the slot with the number tick. That is tick itself, if it lies in the turn that begins at
+// w.tick; otherwise it is the first or the last slot of that turn.
 //
 // The clock is read only if the slot seems out of reach, because reading it costs more than the
 // rest of Add. If w.tick lags behind, the turn begins in the past. That does no harm: a slot that
@@ -242,9 +244,9 @@ func (w *Wheel[T]) reach(tick int64) int64 {
 	return min(max(tick, w.tick), w.tick+w.mask)
 }
 
-// put stores t, whose deadline is in slot tick, in slot seat. It reports whether a wake-up for that
-// slot must still be requested. The caller requests it after unlocking, because the request can
-// block on the driver's goroutine.
+// put stores t in the slot with the number seat; t's deadline is in the slot with the number tick.
+// It reports whether a wake-up for slot seat must still be requested. The caller requests it after
+// unlocking, because the request can block on the driver's goroutine.
 //
 // One request per slot and turn is enough, because w.tick never goes back. Suppose a wake-up
 // was requested for slot k, when k >= w.tick, and seat has the same index in the ring as k. seat
@@ -283,10 +285,10 @@ func (w *Wheel[T]) remove(t *Timer[T]) {
 	w.armed--
 }
 
-// drain empties slot tick, which has begun, and returns its timers. Timers with a deadline in a
-// later slot are placed again: when they were added, their own slot was more than a turn away, or
-// they joined a slot whose wake-up was late.
-// w.moved then has the slots that need further wake-ups.
+// drain empties the slot with the number tick, which has begun, and returns its timers. Timers with
+// a deadline in a later slot are placed again: when they were added, their own slot was more than a
+// turn away, or they joined a slot whose wake-up was late. w.moved then has the slots that need
+// further wake-ups.
 func (w *Wheel[T]) drain(tick int64) []*Timer[T] {
 	s := &w.slots[tick&w.mask]
 	timers := s.timers
@@ -313,7 +315,7 @@ func (w *Wheel[T]) drain(tick int64) []*Timer[T] {
 	return timers[:n]
 }
 
-// grow makes room for n more timers in slot seat.
+// grow makes room for n more timers in the slot with the number seat.
 func (w *Wheel[T]) grow(seat int64, n int) {
 	s := &w.slots[seat&w.mask]
 	if s.timers == nil {

@@ -279,7 +279,7 @@ func TestWheel_WakesOncePerSlotNotPerTimer(t *testing.T) {
 		}
 		b.pass(2 * time.Second)
 		require.Len(t, b.take(), len(ts))
-		// 20 slots with four readings of the clock each: the time-out, the delivery, the next sleep, and due.
+		// There are 20 slots. For each, the clock is read four times: after the time-out, for the delivery, before the next sleep, and in due.
 		require.LessOrEqual(t, b.clockReads.Load()-before, int64(20*4+2))
 		require.Equal(t, 20, b.calls)
 	})
