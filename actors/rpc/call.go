@@ -22,7 +22,7 @@ type Call struct {
 	claimed atomic.Bool // set by the gateway when it takes the call out of its line, or by the sender when it withdraws the call
 
 	// set by the gateway when it takes the call out of its line
-	Since    time.Duration // since when Redis has kept the call waiting: from its submission, or from Redis's last answer to another call, if later
+	Since    time.Duration // when Redis began to keep the call waiting: its submission, or Redis's last answer to another call, whichever is later
 	NotAfter time.Duration // the last instant at which Redis may execute the call, or 0 if it was not taken out of the line to be sent
 	Deadline time.Duration // if there is no answer by this instant, the outcome is unknown; 0 if NotAfter is 0
 
@@ -39,7 +39,7 @@ type Result struct {
 	Last  bool // nobody but the receiver of this result refers to the call any more, so the receiver may reuse it
 	Reply any
 	Err   error
-	Sent  time.Duration // the instant before the call was sent, or 0 if it was not executed or got no answer by its deadline
+	Sent  time.Duration // read just before the call was sent; 0 if it was not sent, or if the gateway gave it up without a definite reply
 
 	Unacked error // why too few replicas have acknowledged what the call wrote, or nil
 }

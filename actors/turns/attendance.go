@@ -27,8 +27,8 @@ type attendance struct {
 	turns  int        // number of rounds that were counted; 0 again after a release that notified nobody
 }
 
-// outliers is how many of the smallest counts the function usual ignores, because they may be wrong. If several processes compete, it ignores up
-// to outliersMore further ones (see doubt).
+// The smallest counts may be wrong, so attendance.usual ignores two of them (outliers), and if several processes compete, up to three more
+// (outliersMore; see doubt).
 const outliers, outliersMore = 2, 3
 
 // released begins a round after a release by this process.
@@ -67,7 +67,8 @@ func (a *attendance) conclude() {
 // doubt is the number of turns by which a count may be wrong: half the number of processes that usually compete.
 func (a *attendance) doubt() int { return (a.notified - a.mere) / 2 }
 
-// usual returns the number of subscribers that were absent in all of the newest rounds but the outliers.
+// usual returns the number of subscribers that were absent in every one of the newest rounds, except for the outliers. It returns 0 until enough
+// rounds were counted.
 func (a *attendance) usual() int {
 	if a.turns < len(a.absent) {
 		return 0

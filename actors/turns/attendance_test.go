@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// turn records one round of this process. notified is how many subscribers the release has notified, and came is how many of these then had
-// a turn.
+// turn records one round of this process: its release notified the given number of subscribers, and `came` of them then had a turn.
 func (a *attendance) turn(notified, came int) {
 	a.released(notified)
 	a.waited = true
@@ -85,7 +84,8 @@ func TestAttendance_Refused(t *testing.T) {
 	}
 }
 
-// Each grant that this process gets although another is ahead makes slots longer; goodMax grants with none ahead make them shorter.
+// Each grant that this process gets although another process is ahead makes slots longer. After goodMax grants without a process ahead, slots become
+// shorter.
 func TestYield_Slots(t *testing.T) {
 	y := Turns{until: 1, fresh: time.Hour}
 	p := Policy{ServerTime: func(now time.Duration) time.Duration { return now }}.WithTimes()
@@ -171,7 +171,7 @@ func TestYield_NewcomersTakePlaces(t *testing.T) {
 	assert.Equal(t, now, y.Hear(&p, now, 1), "there is no other process")
 }
 
-// If several processes compete, a count that is wrong by no more than doubt does not change the estimate. A higher count of turns lowers the
+// If several processes compete, a count that is wrong by no more than a.doubt() does not change the estimate. A higher count of turns lowers the
 // estimate until the next round.
 func TestAttendance_Doubt(t *testing.T) {
 	var a attendance

@@ -13,7 +13,7 @@ type crowd struct {
 	none   bool  // the newest refusal showed no crowd although there are enough subscribers: the Redis user has no right to use tickets
 	in     bool  // this process has a ticket
 	yields bool  // this process has just had its turn: its next attempt takes a ticket, even if the lock is free
-	ticket int64 // its ticket, if its row has yet to be called, or 0 if the row need not be called
+	ticket int64 // its ticket while it waits for the call of its row; 0 if it waits for no call
 }
 
 const (
@@ -33,7 +33,8 @@ func (y *Turns) InCrowd() bool { return y.crowd.in }
 func (y *Turns) Yields() bool { return y.crowd.yields }
 
 // Called notes that the row of this process was called. At that time, the lock's holder and sixteen other processes were ahead of its row.
-// longest is the longest that a turn usually lasts. The message may be late: a process that does not wait for a call ignores it.
+// The parameter longest is the time after which a turn usually ends (Options.Handoff). The message may be late: a process that does not wait for a
+// call ignores it.
 func (y *Turns) Called(now, longest time.Duration) {
 	if y.crowd.ticket == 0 {
 		return

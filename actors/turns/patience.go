@@ -16,7 +16,7 @@ import "time"
 type patience struct {
 	turn     time.Duration // an estimate of the usual time between two releases; it may be too low
 	released time.Duration // instant of the newest release, or 0 if none is known
-	vain     int           // early attempts that found the lock taken, since a process ahead last let its slot pass
+	vain     int           // number of early attempts that found the lock taken; 0 again when a process ahead has let its slot pass
 	holder   string        // the process that had the lock at the newest refusal, or "" if it is unknown or this process has had a turn since
 	early    bool          // the next attempt is made although processes are ahead
 }

@@ -32,7 +32,7 @@ type Turns struct {
 	until time.Duration // no attempt before this instant, except by TryAcquire, which sets it to 0
 	ahead int           // number of other processes that have a turn before this one
 	fresh time.Duration // the instant up to which ahead is used; after it, the processes ahead must have stopped waiting
-	slot  time.Duration // the time that each process ahead has to acquire the lock
+	slot  time.Duration // the time that is left to each process ahead for acquiring the lock
 	gapTo time.Duration // end of the gap, in which this process leaves the lock to clients that are not counted
 	heard int           // messages and subscriptions that came while this process held the lock, or since its release was sent
 	wins  uint8         // number of grants that this process got although another was ahead, which means that slots are too short
@@ -41,7 +41,7 @@ type Turns struct {
 	echoes int           // messages of this process's own releases that have not arrived yet
 	echoTo time.Duration // the instant after which those messages are not expected any more
 
-	placed bool // ahead was counted after this process had subscribed
+	placed bool // `ahead` was determined after this process had subscribed
 
 	OthersListen bool // another contender of this process is subscribed; set by the group of contenders
 
@@ -80,7 +80,7 @@ func (p Policy) WithTimes() Policy {
 type Ended struct {
 	Sent      time.Duration // when the release was sent
 	Began     time.Duration // when the turn began
-	Longest   time.Duration // the longest that the turn could have lasted
+	Longest   time.Duration // the time after which a turn usually ends
 	Receivers int           // number of subscribers that received the release's message, including this process if it listens
 	Listens   bool          // this process is subscribed
 	Crowds    bool          // there may be a crowd: the server counts the subscribers of this kind of lock
@@ -125,10 +125,10 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 // Refusal describes an attempt that found the lock held by another process.
 type Refusal struct {
 	Sent        time.Duration
-	Longest     time.Duration // the longest that a turn usually lasts
+	Longest     time.Duration // the time after which a turn usually ends
 	Subscribers int           // subscribers of the channel, this process included, or 0 if unknown
 	Place       int           // this process's place in the crowd, from 1, or 0 if there is no crowd
-	Ticket      int64         // its ticket, if its row has yet to be called, or 0 if the row need not be called
+	Ticket      int64         // its ticket if its row has yet to be called; 0 if it need not wait for a call
 	Holder      string        // the process that has the lock, or "" if it is unknown or the free lock is left to the crowd
 }
 
@@ -219,8 +219,8 @@ func (y *Turns) rank(now time.Duration) int {
 	return y.ahead
 }
 
-// Won notes a grant, whose acquire was sent at the instant sent. If a process ahead did not acquire the lock within its slot, slots become
-// longer, because that process may have a slow network.
+// Won notes a grant. The parameter sent is the instant at which the acquire was sent. If a process ahead did not acquire the lock within its slot,
+// slots become longer, because that process may have a slow network.
 func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.crowd.ticket, y.crowd.yields = 0, false
 	y.gaps.taken(p, now, sent)
@@ -306,9 +306,9 @@ func (y *Turns) ExpectEcho(now time.Duration) {
 	y.echoTo = now + yieldMax
 }
 
-// Joined notes a new subscription of the channel. It may have missed messages of this process's own earlier releases, so none of them is expected any
-// more. If one arrives all the same, it counts as that of another process, which costs one attempt in vain. If one were expected and never came, a
-// message of another process would be taken for it, and a wake-up would be lost.
+// Joined notes a new subscription of the channel. Before it, messages of this process's own earlier releases may have been missed, so none of them is
+// expected any more. If one arrives all the same, it counts as that of another process, which costs one attempt in vain. If one were expected and
+// never came, a message of another process would be taken for it, and a wake-up would be lost.
 func (y *Turns) Joined(now time.Duration) {
 	y.echoes = 0
 	y.heard++

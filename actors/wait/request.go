@@ -29,8 +29,10 @@ type Request struct {
 	Hold     *lease.Hold      // of an acquire: the hold to fill; of a release or extend: the hold that is meant
 
 	// of an operation that counts
-	Count  *scripts.CountOp
-	Number int64 // how many permits, or the number to set; of a wait for zero: its arrival number. In the answer of a Give or an Ask: Redis' result
+	Count *scripts.CountOp
+	// Number is the number of permits, or the value to set. A wait for zero has its arrival number here. In the answer to a Give or an Ask, Number is
+	// Redis' result.
+	Number int64
 
 	// The receiver of the answer: one of the three is set.
 	Answered  chan struct{}  // a goroutine

@@ -43,8 +43,8 @@ func (q *Requesters) Admit(r *Request) (first bool, err error) {
 	return first, nil
 }
 
-// Answered notes what the answer to an actor's request means: that a wait has ended, and perhaps a lease has begun, or that a lease has ended. If the actor
-// is not listed any more after that, Answered returns it, otherwise nil.
+// Answered notes the answer to an actor's request. The answer to an acquire ends a wait and, if the acquire was granted, begins a lease. The answer
+// to a release ends a lease. If the actor is not listed any more after that, Answered returns it, otherwise nil.
 func (q *Requesters) Answered(r *Request) (done lease.Ref) {
 	switch {
 	case r.Do == Release && r.Hold != nil:

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Three actors and a goroutine acquire, release and lose leases of both halves of a lock, and terminate, in any order. An actor is watched exactly
-// while it waits or holds a lease, and what ends with it is exactly what it has.
+// Three actors and a goroutine acquire, release and lose read and write leases of a lock, in any order, and the actors terminate. An actor is watched
+// exactly while it waits or holds a lease. When it terminates, exactly its own waits and leases end.
 func TestRequesters_ListWhatActorsHave(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -103,7 +103,7 @@ func (u *asking) answer() {
 	}
 }
 
-// release has any actor name a lease, by the right kind or the wrong one.
+// release lets a random actor release a random lease, which the request names by the right or the wrong kind.
 func (u *asking) release() {
 	if len(u.holds) == 0 {
 		return
@@ -173,7 +173,7 @@ func (u *asking) check() {
 	require.Equal(u, want, got, "seed %d", u.seed)
 }
 
-// The waits that an actor leaves behind end newest first, and those of one instant by their IDs.
+// When an actor terminates, its waits end, the newest first. Of the waits that began at the same instant, the one with the highest ID ends first.
 func TestRequesters_EndTheNewestWaitFirst(t *testing.T) {
 	t.Parallel()
 	var list Requesters

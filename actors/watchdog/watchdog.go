@@ -46,7 +46,7 @@ type Watchdog struct {
 	Self  *actor.PID // the watchdog's own; set before the first Keep
 	wheel *timerwheel.Wheel[*lease.Grant]
 
-	// Leases of WithRenewedLease may be too short for the slots of the field wheel. Such leases are in a second wheel, the field fine, which is made
+	// Leases of WithRenewedLease may be too short for the slots of the field `wheel`. Such leases are in a second wheel, the field `fine`, which is made
 	// when the first of them is kept.
 	fine     atomic.Pointer[timerwheel.Wheel[*lease.Grant]]
 	makeFine sync.Once
@@ -58,8 +58,8 @@ type Watchdog struct {
 	resumeLater []gateway.Gateway                            // gateways to be resumed when no renewal is in flight
 
 	// A wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while any grant is kept, the
-	// nudger wakes the field wheel every nudgeEvery: the wheel reads the clock, and hands over the grants that became due during a suspension. The
-	// wheel of the field fine needs no nudge: as long as it contains a grant, it wakes at least once per revolution, which takes 1024 ms.
+	// nudger wakes the first wheel (`wheel`) every nudgeEvery: that wheel reads the clock, and hands over the grants that became due during a
+	// suspension. The second wheel (`fine`) needs no nudge: as long as it contains a grant, it wakes at least once per revolution, which takes 1024 ms.
 	nudge   timerwheel.Timer[*lease.Grant] // is due at once, and belongs to no grant
 	nudger  clock.Timer                    // adds nudge to the wheel
 	nudging atomic.Bool                    // nudger is set, or nudge is in the wheel or on its way to the actor
@@ -95,12 +95,12 @@ type (
 // of package lock, the watchdog renews at most lease/64 early; a slot is narrower than that.
 const slotsPerLease = 66
 
-// coarsest decides which wheel a lease is in: the field wheel, or the field fine if the lease is shorter than Options.Lease/coarsest. A
-// lease of just this length is renewed up to a fifth of its renewal interval early.
+// coarsest decides which wheel a lease is in. It is in Watchdog.wheel, unless it is shorter than Options.Lease/coarsest. Then it is in Watchdog.fine.
+// A lease of just this length is renewed up to a fifth of its renewal interval early.
 const coarsest = 4
 
-// nudgeEvery is the interval of nudges. If the machine is suspended, and a grant in the field wheel is lost meanwhile, the grant's holder learns that
-// within this time after the suspension.
+// nudgeEvery is the interval of nudges. If a grant in Watchdog.wheel is lost while the machine is suspended, its holder learns that within this time
+// after the suspension.
 const nudgeEvery = time.Second
 
 // New makes the watchdog. The caller must stop it.
@@ -180,8 +180,8 @@ func (w *Watchdog) nudgeLater() {
 	}
 }
 
-// onNudge sets the nudger again while a wheel holds a grant. It clears the field nudging before it looks at the wheels. So if Keep runs at
-// the same time, either Keep finds nudging cleared and sets the nudger, or onNudge finds Keep's grant.
+// onNudge sets the nudger again while a wheel holds a grant. It clears the flag `nudging` before it looks at the wheels. So if Keep runs at the same
+// time, either Keep finds the flag cleared and sets the nudger, or onNudge finds Keep's grant.
 func (w *Watchdog) onNudge() {
 	maps.DeleteFunc(w.failed, func(t *timerwheel.Timer[*lease.Grant], _ struct{}) bool { return !t.Value.Kept.Load() })
 	w.Nudged()
