@@ -105,8 +105,8 @@ func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 // await waits for the answer to a sent request. Every sent request is answered, even while the engine ends: no actor stops before it has answered.
 // If ctx ends, the request is cancelled after grace. The actor of the lock decides the outcome, because it may have granted the request already.
 //
-// If recycle is true, nothing but ctx can cancel the request. If the answer then comes before ctx ends, nothing refers to the request any more, so it
-// is returned to the pool.
+// The caller sets recycle only if nothing but ctx can cancel the request. If the answer comes before ctx ends, nothing refers to such a request any
+// more, so await returns it to the pool.
 func (e *Engine) await(ctx context.Context, r *wait.Request, grace time.Duration, recycle bool) (number int64, err error) {
 	select {
 	case <-r.Answered:
@@ -237,8 +237,8 @@ func (e *Engine) StartExtend(h *lease.Hold, d time.Duration) (await func(ctx con
 	return e.startExtend(h, d, wait.Terms{Lease: d})
 }
 
-// StartAtLeast starts to keep the lock of a hold from others for at least d from now, and does not block. The returned function waits for the
-// answer.
+// StartAtLeast starts an operation that keeps others from acquiring the lock for at least d from now, even if the hold ends sooner. It does not
+// block. The returned function waits for the answer.
 func (e *Engine) StartAtLeast(h *lease.Hold, d time.Duration) (await func(ctx context.Context) error) {
 	return e.startExtend(h, d, wait.Terms{AtLeast: d})
 }

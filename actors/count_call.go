@@ -13,8 +13,8 @@ import (
 
 // The handles of semaphores and latches call these methods.
 
-// Count carries out an operation on a semaphore or latch. number is how many to take or give, or the value to set. The result is Redis'
-// answer.
+// Count carries out an operation on a semaphore or latch. The parameter number is the number of permits to take or give, or the value to set. The
+// result is Redis' answer.
 //
 // Count returns when ctx ends. The exception is an operation that gives something back: Count waits up to releaseGrace longer for its answer.
 // After that, the operation continues in the background.

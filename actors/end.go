@@ -176,8 +176,8 @@ func (e *Engine) closeLanes(late chan struct{}) bool {
 // was suspended, only one look finds no reply, so Close does not take a suspension for a silent Redis.
 const silentLooks = 4
 
-// awaitReleases waits until everything is released. It gives up early if Close is aborted, or if Redis has been silent for the time in patience,
-// which is longer than the pause between two releases of an orphan.
+// awaitReleases waits until everything is released. It gives up early if Close is aborted or Redis is silent for too long. A silence that lasts no
+// longer than the pause between two releases of an orphan is normal, so the limit (the variable patience) is longer than that pause.
 func (e *Engine) awaitReleases() (gaveUp error) {
 	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // shorter silence is normal: an orphan's release is sent once a window
 	heard := e.sender.Heard()
@@ -212,7 +212,7 @@ func (e *Engine) clientClosed() error {
 // errAborted is the reason that Close gives if the releases were given up because the context of another call of Close had ended.
 var errAborted = errors.New("the context of another call ended before everything was released")
 
-// await waits until one of the channels done and late is closed. It returns true if it was done, and false if it was late.
+// await waits until one of the two channels is closed, and reports whether that was `done`.
 func await(done <-chan struct{}, late chan struct{}) bool {
 	select {
 	case <-done:
@@ -222,7 +222,7 @@ func await(done <-chan struct{}, late chan struct{}) bool {
 	}
 }
 
-// waited calls a function that waits, and returns a channel that is closed when the function has returned.
+// waited calls the given function on a new goroutine, and returns a channel that is closed when the function has returned.
 func waited(wait func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

@@ -424,7 +424,7 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
 // replyWait is the time limit for reading from a connection, and for writing to it, in one pipeline. The gateway gives up a call after the call's
-// window (rpc.Window) and replaces the worker that has sent it, but the old worker hangs until this limit has passed. At most StuckMax hanging
+// window (rpc.Window) and replaces the worker that has sent it, but the old worker hangs until this limit has passed. At most StuckMax (4) hanging
 // workers are replaced at a time. So the limit is StuckMax windows: the first worker returns before a fifth one would have to be replaced.
 //
 // The limit is at least redisnode.Silence (500 ms), so that a brief pause of the server does not close all connections. For a lease under 375 ms,

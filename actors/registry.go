@@ -66,7 +66,7 @@ type member struct {
 	coming  int  // messages on their way
 	used    bool // since the last sweep
 	idle    bool // the machine of this actor was idle after the last message
-	listed  bool // among the shard's idle
+	listed  bool // the shard's list `idle` contains it
 	awaited bool // a Shutdown waits for it
 }
 
@@ -334,7 +334,8 @@ func (e *Engine) refuse(r *wait.Request) {
 	e.answer(r)
 }
 
-// countdown closes the channel zero when all that it counts has ended: the methods start and add each count one more, and the method done one less.
+// countdown closes its channel `zero` when the number `left` reaches 0. The method start sets the number to 1, each call of add increases it by one,
+// and each call of done decreases it by one.
 type countdown struct {
 	left atomic.Int64
 	zero chan struct{}

@@ -14,8 +14,9 @@ import (
 
 // This file is the shell's part of the actor message API: the waits and leases of a user's actor end when that actor terminates.
 
-// admit prepares a request of an actor for the machine. It lists and watches the actor of an acquire, and finds the lease that an actor's release or extend names
-// by its serial number. If the request cannot be served, admit answers it and returns false.
+// admit prepares a request of an actor for the machine. For an acquire, admit lists the actor, and watches it from its first acquire on. For a
+// release or an extend, admit finds the lease by the serial number in the request. If the request cannot be served, admit answers it and returns
+// false.
 func (a *shell) admit(c actor.Context, r *wait.Request) bool {
 	switch r.Do {
 	case wait.Acquire:
@@ -64,8 +65,8 @@ func (a *shell) unwatch(c actor.Context, requester lease.Ref) {
 var errReplaced = errors.New("the actor of this name has terminated, and what it had has ended")
 
 // requesterGone ends the waits of a terminated actor and releases its leases. It sends no answers, unless another actor has the same name now: that
-// actor may have sent some of the requests, and would wait for their answers for ever. Each wait and lease is a message of its own to the machine, so
-// that a panic cannot keep the others.
+// actor may have sent some of the requests, and would wait for their answers for ever. Each wait and each lease is ended by a message of its own to
+// the machine, so that a panic over one of them does not keep the others from ending.
 func (a *shell) requesterGone(c actor.Context, pid *actor.PID, replaced bool) {
 	waits, holds := a.requesters.Gone(pid)
 	for _, r := range waits {
@@ -89,7 +90,7 @@ func (a *shell) requesterGone(c actor.Context, pid *actor.PID, replaced bool) {
 	}
 }
 
-// giveBack releases what a request whose requester is gone has got.
+// giveBack is called with the answer to a request whose requester is gone. If the request has acquired a lease, giveBack releases that lease.
 func (e *Engine) giveBack(r *wait.Request) {
 	if r.Err == nil {
 		e.ReleaseAsync(r.Hold)

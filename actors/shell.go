@@ -143,7 +143,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 	room, last := a.machine.Room(), lastCall(effects)
 	for i := range effects {
 		e := &effects[i]
-		*room = effects[i+1:] // the effects that have not been carried out; after a panic they are still there
+		*room = effects[i+1:] // the effects that are left; after a panic, Distrust returns them
 		switch e.Do {
 		case wait.DoCall:
 			a.call(e.Call, i == last)

@@ -45,7 +45,7 @@ func (c System) Now() time.Duration {
 	g := c.sleep
 	if g.suspended != nil && int64(awake)-g.asked.Load() >= int64(askEvery) {
 		g.ask()
-		g.asked.Store(int64(awake)) // stored only now that slept is up to date, because other goroutines then rely on slept
+		g.asked.Store(int64(awake)) // stored only after ask has updated g.slept, because other goroutines then rely on g.slept
 	}
 	return awake + time.Duration(g.slept.Load())
 }
@@ -76,7 +76,7 @@ type sleepGauge struct {
 
 const (
 	askEvery = 100 * time.Microsecond
-	// sleptLeast is the shortest suspension that counts. It is more than the error of the field base, and less than the margin of every
+	// sleptLeast is the shortest suspension that counts. It is longer than the possible error of sleepGauge.base, and shorter than the margin of every
 	// deadline.
 	sleptLeast = time.Millisecond
 )

@@ -16,7 +16,7 @@ func TestSystemClock_CountsSuspensions(t *testing.T) {
 	slept.Store(int64(5 * time.Hour)) // the machine was suspended for five hours before this process began
 	clock := startSystem(func() time.Duration { return time.Duration(slept.Load()) })
 	start := time.Now()
-	awake := func() time.Duration { return time.Since(start) + time.Second } // more than has passed
+	awake := func() time.Duration { return time.Since(start) + time.Second } // more time than has passed since start
 	assert.Less(t, clock.Now(), awake())
 
 	slept.Add(int64(10 * time.Minute))

@@ -14,7 +14,7 @@ type countDone struct {
 	call    *countCall
 	class   scripts.Class
 	err     error
-	sent    time.Duration // the instant before the call was sent
+	sent    time.Duration // read just before the call was sent
 	counted scripts.Counted
 	expired bool // the call was refused, because Redis may have forgotten the result of an earlier copy
 }
@@ -49,7 +49,7 @@ type countCall struct {
 // effect of one.
 type copies struct {
 	request        string        // id, or "" if there is none
-	answered       []string      // ids of earlier requests; these calls delete their results from Redis
+	answered       []string      // ids of earlier requests, whose results this request's calls delete from Redis
 	call           *countCall    // the call in flight
 	sent           time.Duration // when the first call was sent, or 0 if none was
 	duplicateUntil time.Duration // a delayed duplicate of a call without a reply may run until this instant

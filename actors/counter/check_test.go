@@ -49,8 +49,7 @@ func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effe
 	return effects, panicked, err
 }
 
-// returns has, for each operation (by its word), the number of returns of permits that Redis has not confirmed. It includes a return that waits to be
-// sent.
+// returns maps the word of an operation to the number of returns of permits that Redis has not confirmed, including one that waits to be sent.
 func (c *countChecker) returns() map[string]int {
 	n := map[string]int{}
 	for _, e := range c.state.tasks {

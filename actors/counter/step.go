@@ -283,8 +283,8 @@ func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration)
 	}
 }
 
-// leaveAnswered leaves it to the next call to delete the results that the calls of a dropped request should have deleted. Some may be gone already,
-// which does no harm.
+// leaveAnswered takes over the ids of the results that the calls of a dropped request should have deleted, so that the next call deletes these
+// results. Some may be gone already, which does no harm.
 func (s *State) leaveAnswered(c *copies) {
 	left := min(len(c.answered), answeredMax-len(s.answered))
 	s.answered, c.answered = append(s.answered, c.answered[:left]...), nil

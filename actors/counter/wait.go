@@ -52,8 +52,9 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 	}
 }
 
-// wake schedules the next attempt for this instant at the latest. If an attempt is in flight, wake notes the instant for after it (wokenFor), because
-// permits may have been returned after the attempt's script ran. While Redis does not answer, the back-off decides.
+// wake schedules the next attempt for this instant at the latest. If an attempt is in flight, wake only notes the instant (wokenFor). The next
+// attempt then follows the one in flight, because permits may have been returned after that attempt's script ran. While Redis does not answer, the
+// back-off decides.
 func (s *State) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:

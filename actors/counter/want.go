@@ -52,7 +52,9 @@ func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	return now >= at, at
 }
 
-// reservation is the part of an attempt that makes, renews or ends a reservation. It travels with attempts, so it costs no call of its own.
+// reservation returns the part of an attempt that makes, renews or ends a reservation. Because this part travels with attempts, it costs no call of
+// its own. The result reserve is the time for which Redis keeps the reservation, or -1 to end the present reservation, or 0 if there is nothing to
+// do. The result rest is the time for which nobody may reserve after the reservation has ended.
 func (s *State) reservation(now time.Duration) (reserve, rest time.Duration) {
 	w := &s.want
 	yes, _ := s.deserves(now)

@@ -157,8 +157,9 @@ func (b *batch) scriptCalls(calls []int) []*scripts.Call {
 	return b.bundled
 }
 
-// unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. The outcome of the
-// pipeline's WAIT, unacked, is stored for each call, because a redirected call belongs to a second pipeline, to another server, with its own WAIT.
+// unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. The parameter unacked is the outcome of the
+// pipeline's WAIT. It is stored for each call separately, because a redirected call belongs to a second pipeline, which goes to another server and
+// has its own WAIT.
 func (b *batch) unpack(n *redisnode.Node, parcels []parcel, unacked error) {
 	for _, p := range parcels {
 		value, err := p.Result()

@@ -55,7 +55,7 @@ func (x *clusterGateway) Run(call *rpc.Call) { x.locked(func() { x.forward(call,
 // Resume does nothing, because the watchdog resumes the gateway of each master directly.
 func (x *clusterGateway) Resume() {}
 
-// locked calls change while it holds the mutex. Then it sends the messages that are in outgoing.
+// locked holds the mutex while it calls the function `change`. Then it sends the messages in `outgoing`.
 func (x *clusterGateway) locked(change func()) {
 	defer x.sender.Events.RecoverIn("gateway")
 	for _, m := range func() []message {

@@ -48,7 +48,7 @@ func New(s *Sender, o Options) Gateway {
 // the gateway block in go-redis, and post results straight to the actors that made the calls.
 //
 // It is an object with a mutex and not an actor, so that a call costs no message. The gateway sends nothing while it holds the mutex: messages wait
-// in outgoing. Otherwise it could deadlock, because a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit
+// in `outgoing`. Otherwise it could deadlock, because a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit
 // its next call.
 //
 // It enforces the deadlines of calls itself, because go-redis does not. A call without a reply at its deadline is answered with an unknown outcome. A
@@ -163,7 +163,7 @@ func (g *gateway) Resume() {
 	g.locked(func() { g.outage.pausedUntil = 0 })
 }
 
-// locked calls change while it holds the mutex, and fills batches (see advance). Then it sends the messages that are in outgoing.
+// locked holds the mutex while it calls the function `change` and fills batches (see advance). Then it sends the messages in `outgoing`.
 func (g *gateway) locked(change func()) {
 	defer g.sender.Events.RecoverIn("gateway")
 	g.deliver(func() []message {
@@ -265,8 +265,8 @@ func (g *gateway) batchOf(calls []*rpc.Call, now time.Duration) *batch {
 	return b
 }
 
-// arm sets the timer to the next instant at which something is due. The timer is not set to a later instant when calls are answered in
-// time. So a busy gateway sets it once in the time that a call has for its reply, instead of once per batch.
+// arm sets the timer to the next instant at which something is due. It never postpones the timer, not even if the calls that would be due then have
+// been answered. So a busy gateway sets the timer once per reply timeout, instead of once per batch.
 func (g *gateway) arm() {
 	if g.stopped {
 		return

@@ -82,7 +82,7 @@ func (s *Sender) run(b *batch) {
 		s.exchange(b, open)
 		var away []int
 		if !b.node.Standalone {
-			open, away = b.split(open) // open is posted before away is followed, so that answered calls do not wait for another master
+			open, away = b.split(open) // `open` is posted before `away` is followed, so that answered calls do not wait for another master
 		}
 		open = s.postExcept(b, open)
 		if len(away) > 0 {

@@ -26,8 +26,8 @@ type audience struct {
 	weak    weak.Pointer[Context] // the context after a call of Awaited
 }
 
-// Context is a context of the user that ends with a lease. It wraps the context that is cancelled. Besides audience, only the user refers to
-// the wrapper, so Awaited can find out whether the user still has it.
+// Context is a context of the user that ends with a lease. It wraps the context that is cancelled. Only the user and one audience refer to the
+// wrapper, so Awaited can find out whether the user still has it.
 type Context struct{ context.Context }
 
 // Done returns a channel that is closed at the end.

@@ -90,8 +90,8 @@ func (g *Grant) KeepUntil(instant time.Duration) { g.least.Store(int64(max(insta
 // Missing returns the time for which a lock that is released now has to stay taken.
 func (g *Grant) Missing(now time.Duration) time.Duration { return max(g.Least()-now, 0) }
 
-// Renewal returns the TTL that a renewal at this instant sets: the length of the lease, or less if Most comes before that time is over, or more if
-// the lock has to stay taken for longer.
+// Renewal returns the TTL that a renewal at this instant sets. Usually, this is the length of the lease. It is shorter if Most comes before the lease
+// would end, and longer if the lock has to stay taken for longer than the lease (see Least).
 func (g *Grant) Renewal(now time.Duration) time.Duration {
 	length := g.Lease
 	if g.Most > 0 {

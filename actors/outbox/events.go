@@ -168,7 +168,7 @@ func record(event protocol.Event) (slog.Level, string) {
 	panic(fmt.Sprintf("no log record for %T", event))
 }
 
-// Finish waits until every event is delivered. It gives up when nothing has been delivered during the time grace: then OnEvent or the logger
+// Finish waits until every event is delivered. It gives up if no event has been delivered for the time `grace`, because OnEvent or the logger then
 // blocks.
 func (e *Events) Finish(of clock.Clock, grace time.Duration) error {
 	for {

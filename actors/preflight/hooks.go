@@ -48,7 +48,7 @@ func renamed(needed scripts.Needs, replies []reply) (map[string]string, error) {
 	for _, r := range replies {
 		names, _ := r.value.([]any)
 		if r.err != nil || len(names) != len(needed.Keys) {
-			return nil, nil //nolint:nilerr // the method scripts reports it
+			return nil, nil //nolint:nilerr // the method check.scripts reports it
 		}
 		for i, key := range needed.Keys {
 			got, _ := names[i].(string)

@@ -22,8 +22,8 @@ import (
 
 const (
 	checkWait = 10 * time.Second // the time limit of a check, whatever ctx allows
-	mostBytes = 64 << 10         // of one pipeline: a client's ReadTimeout is for a whole pipeline, and networks may be slow
-	noLimit   = 1 << 53          // ms of server time: the largest number that Lua represents exactly
+	mostBytes = 64 << 10         // a longer pipeline is split: a client's ReadTimeout is for a whole pipeline, and networks may be slow
+	noLimit   = 1 << 53          // a limit in ms of server time that never passes: the largest number that Lua represents exactly
 )
 
 // Config is what a check needs from its runtime.

@@ -35,7 +35,7 @@ type needs struct {
 	calls    []scripts.Call
 	answers  []func(reply) // what to do with the reply to each call
 	channels []subscription
-	tried    []func(in, out error) // what to do with the refusals to subscribe to each channel, and to unsubscribe
+	tried    []func(in, out error) // called for each channel: in is the refusal to subscribe, out the refusal to unsubscribe, or nil
 }
 
 func (n *needs) add(kind *scripts.Kind, rule, what string) *need {
@@ -57,7 +57,7 @@ func (n *needs) command(kind *scripts.Kind, name string) *need {
 }
 
 // rights tries each right that the runtime and these kinds of locks need. It tries each one separately, so that one missing right does not hide
-// another. If scripts cannot be called, it tries only the commands that the runtime itself sends (see method sent). It returns a finding for each
+// another. If scripts cannot be called, it tries only the commands that the runtime itself sends (see check.sent). It returns a finding for each
 // right found missing.
 func (c *check) rights(ctx context.Context, trials []trial) []finding {
 	n := &needs{}
@@ -166,7 +166,7 @@ func (n *needs) key(kind *scripts.Kind, key string) {
 func (n *needs) commands(t trial) {
 	for _, name := range t.needed.Commands {
 		if name == "publish" {
-			continue // the method channel asks for it
+			continue // the method needs.channel asks for it
 		}
 		if harmless := scripts.Harmless(name, t.key, ""); harmless != nil {
 			n.try(n.command(t.kind, name).deniedBy, harmless)
@@ -219,8 +219,8 @@ func (n *needs) ask(call scripts.Call, answer func(reply)) {
 	n.calls, n.answers = append(n.calls, call), append(n.answers, answer)
 }
 
-// try asks for a script that runs these commands. If the first one is denied, it calls denied. A command that fails for any reason but a missing
-// right counts as allowed.
+// try adds a question: a script that runs these commands. The function denied is called if the server denies the first command. A command that fails
+// for any reason but a missing right counts as allowed.
 func (n *needs) try(denied func(denial), commands ...[]any) {
 	n.ask(scripts.CheckCommands(commands), func(r reply) {
 		texts, _ := r.value.([]any)

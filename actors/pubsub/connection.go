@@ -13,7 +13,7 @@ import (
 // connection is a connection of a link. One goroutine reads, and another one writes subscriptions.
 //
 // After an error, go-redis would by itself subscribe again to all channels in one command, and would drop a refusal. So go-redis is kept from
-// connecting again: each connection is a PubSub of its own, and is used under redisnode.Connected.
+// connecting again: each connection is a PubSub of its own, and is used under the context redisnode.Connected.
 type connection struct {
 	pubsub *redis.PubSub
 	ctx    context.Context // ends with the connection

@@ -31,8 +31,8 @@ type link struct {
 	mu     sync.Mutex
 	conn   *connection // nil while not connected
 	subs   subscriptions
-	told   map[string]channelUpdate
-	posted bool
+	told   map[string]channelUpdate // updates that the actor has not read yet
+	posted bool                     // a message to the actor about updates is on its way
 }
 
 // channelUpdate is what has happened to a channel since the actor last looked.

@@ -220,7 +220,7 @@ func (s *subscriber) leave(c actor.Context, state *channelState) {
 }
 
 // followSlots subscribes to the channels whose master was not known before, and moves the channels whose slots have another master now to the link of
-// that master. Their waiters are woken when the new master has confirmed the subscriptions. If the parameter of is not nil, only channels of that
+// that master. Their waiters are woken when the new master has confirmed the subscriptions. If the parameter `of` is not nil, only channels of that
 // link are moved.
 func (s *subscriber) followSlots(c actor.Context, of *link) {
 	for channel, state := range s.channels {

@@ -20,10 +20,10 @@ type subscriptions struct {
 	// of the present connection
 	has     map[string]bool     // channels whose subscription the server has confirmed
 	asking  map[string]bool     // channels in a command without a reply
-	changed map[string]struct{} // the channels that the function next looks at
+	changed map[string]struct{} // the channels that the next call of the method `next` looks at
 	asked   []ask               // the commands without a reply, the oldest first
 	alone   []string            // channels that wait for a command of their own
-	waits   map[string]struct{} // the channels of the list alone, as a set
+	waits   map[string]struct{} // the channels in `alone`, as a set
 	singles int                 // how many of the commands without a reply were sent with a single channel
 	ping    bool                // a ping is due
 }

@@ -155,7 +155,7 @@ func TestSubscriptions_Random(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		s, server := newSubscriptions(seed%2 == 0), map[string]bool{}
-		var wire []ask // to the server
+		var wire []ask // commands that the server has not read yet
 		wanted := map[string]bool{}
 		send := func() {
 			for _, a := range s.next() {

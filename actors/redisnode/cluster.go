@@ -28,7 +28,7 @@ type Cluster struct {
 	replyWait time.Duration // time limit for a reply of a master
 	known     atomic.Bool
 
-	asks       chan struct{} // one entry for each question in flight about which masters there are
+	asks       chan struct{} // has one entry for each question in flight: a question asks a server for the masters
 	suspicions atomic.Int64  // number of calls of Suspect that the present discovery has to answer
 	background sync.WaitGroup
 	ctx        context.Context // ends with Close
@@ -42,7 +42,8 @@ type Cluster struct {
 	ended  bool
 }
 
-// NewCluster makes a Cluster without I/O. The parameter tells says how releases are published; Discover decides that later.
+// NewCluster makes a Cluster without I/O. The parameter tells is the mode in which releases are published. If it is not decided yet, Discover decides
+// it later.
 func NewCluster(client *redis.ClusterClient, tells *PublishMode, replyWait time.Duration) *Cluster {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Cluster{
