@@ -105,9 +105,10 @@ func newWheel[T any](o Options, due func(batch []*Timer[T])) (*Wheel[T], error) 
 // Now returns the present instant on the wheel's clock, as used by Add.
 func (w *Wheel[T]) Now() time.Duration { return w.now() }
 
-// Add arms t, or moves it if it is already armed. The deadline at is an instant on the wheel's
-// clock. The timer is delivered when the slot that contains this instant begins: up to one Width
-// early, or at once if the slot has already begun. After Stop, Add arms nothing and reports false.
+// Add arms t, or moves it if it is already armed. The parameter at is the deadline, an instant on
+// the wheel's clock. The timer is delivered when the slot that contains this instant begins: up to
+// one Width early, or at once if the slot has already begun. After Stop, Add arms nothing and
+// reports false.
 func (w *Wheel[T]) Add(t *Timer[T], at time.Duration) bool {
 	tick := w.tickOf(at)
 	w.mu.Lock()

@@ -19,7 +19,7 @@ type countDone struct {
 	expired bool // the call was refused, because Redis may have forgotten the result of an earlier copy
 }
 
-// notice is the message to the holders of permits after an operation that may have ended some of the permits, or nil if it ended none.
+// notice returns the message to the holders of permits if this call may have ended some of their permits, otherwise nil.
 func (m *countDone) notice() any {
 	op := m.call.op
 	switch known := m.class == scripts.Done; {

@@ -164,8 +164,8 @@ func (s *State) onDone(now time.Duration, m *countDone) {
 
 // advance does whatever is due at this instant. Handlers only note messages and results; advance decides about the next call to Redis.
 //
-// Attempts come first, because an attempt that is not wanted any more may leave permits to return and a reservation to end. The tasks
-// for that are then sent in the same step.
+// Attempts come first. If an attempt is not wanted any more, permits may have to be returned, and a reservation may have to be ended. The tasks for
+// that are then sent in the same step.
 func (s *State) advance(now time.Duration) {
 	s.advanceAttempt(now)
 	s.advanceReservation(now)

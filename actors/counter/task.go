@@ -141,7 +141,7 @@ func (s *State) giveUp(e *task, err error) {
 	s.undo(e.op, &e.copies)
 }
 
-// uncertain returns the error of a failed request. It adds to the cause a note if the request may have been executed all the same.
+// uncertain returns the error of a failed request. If the request may have been executed all the same, uncertain adds a note to the cause.
 func (s *State) uncertain(e *task, cause error) error {
 	switch {
 	case !e.op.Changes || e.duplicateUntil == 0:

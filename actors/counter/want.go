@@ -42,7 +42,8 @@ func (s *State) noteHead(now time.Duration) {
 	}
 }
 
-// deserves reports whether the oldest waiter may make a reservation now. at is the instant from which it may, or clock.Never if it may never do so.
+// deserves reports whether the oldest waiter may make a reservation now. The result at is the instant from which it may, or clock.Never if it may
+// never do so.
 func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	head := s.queue.Front()
 	if head == nil || head.Try || head.Count.Way != scripts.Take || head.Number <= 1 {

@@ -151,7 +151,7 @@ func (c *check) askChannels(ctx context.Context, n *needs) {
 	})
 }
 
-// key asks for a key of a kind's scripts.
+// key adds the right to use a key in a kind's scripts, and the question whether the user has it.
 func (n *needs) key(kind *scripts.Kind, key string) {
 	pattern := patternOf(key)
 	need := n.add(kind, "~"+pattern, "use keys like "+pattern+" in scripts")
@@ -162,11 +162,12 @@ func (n *needs) key(kind *scripts.Kind, key string) {
 	})
 }
 
-// commands asks for the commands of a kind's scripts, but does not ask yet for rpush.
+// commands adds the rights to call the commands of a kind's scripts, and the questions about them. The question about rpush is added later, by
+// needs.rpush.
 func (n *needs) commands(t trial) {
 	for _, name := range t.needed.Commands {
 		if name == "publish" {
-			continue // the method needs.channel asks for it
+			continue // the method needs.channel adds it
 		}
 		if harmless := scripts.Harmless(name, t.key, ""); harmless != nil {
 			n.try(n.command(t.kind, name).deniedBy, harmless)
@@ -183,8 +184,8 @@ const errUntried = refusalOf("NOPERM it cannot be tried before the other rights 
 // pushes reports whether the scripts call RPUSH, the one command that leaves something behind.
 func (t trial) pushes() bool { return slices.Contains(t.needed.Commands, "rpush") }
 
-// rpush asks for RPUSH, if the scripts call it. It does so only if DEL or LPOP, which remove what is pushed, may be called. Without a right to the
-// key, RPUSH is refused as well, so it leaves nothing behind.
+// rpush adds the question about RPUSH, if the scripts call it. DEL and LPOP remove what is pushed, so rpush asks only if one of them may be called.
+// Without a right to the key, RPUSH is refused as well, so it leaves nothing behind.
 func (n *needs) rpush(t trial) {
 	if !t.pushes() {
 		return
@@ -234,7 +235,8 @@ func (n *needs) try(denied func(denial), commands ...[]any) {
 	})
 }
 
-// channel asks for the rights to publish on a channel and to subscribe to it. A channel without a kind belongs to the runtime.
+// channel adds the rights to publish on a channel and to subscribe to it, and the questions about them. A channel without a kind belongs to the
+// runtime.
 func (n *needs) channel(kind *scripts.Kind, channel string, sharded bool) {
 	publish, subscribe, unsubscribe := "publish", "subscribe", "unsubscribe"
 	if sharded {

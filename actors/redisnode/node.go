@@ -37,8 +37,8 @@ type Nodes interface {
 	// Any returns one of the nodes, for messages that every node delivers. After a failure, call Any with the next number. If Any returns nil,
 	// call Discover first.
 	Any(try int) *Node
-	// Keep retains a node returned by ForKey until Forget is called. It returns the retained node. If another node for the same server is
-	// known already, that is the retained node.
+	// Keep retains a node returned by ForKey until Forget is called. If another node for the same server is known already, Keep retains that one
+	// instead. It returns the retained node.
 	Keep(n *Node) *Node
 	Forget(n *Node)
 	// Drop forgets a node whose client is closed, so that AtAddr returns another node for the same server.

@@ -100,8 +100,8 @@ func isOrdinary(s string) bool {
 const stars = "***"
 
 var (
-	// repeated is the beginning of the part of a command that a server repeats if it does not know the command. The end of that part cannot be
-	// recognized, so everything after the beginning is hidden.
+	// A server that does not know a command repeats a part of it. The end of that part cannot be recognized, so the pattern matches everything from its
+	// beginning on.
 	repeated = regexp.MustCompile(`with args beginning with:.*`)
 	inURL    = regexp.MustCompile(`(\w://)[^\s/"@]+@`)
 )

@@ -31,7 +31,7 @@ import (
 type Turns struct {
 	until time.Duration // no attempt before this instant, except by TryAcquire, which sets it to 0
 	ahead int           // number of other processes that have a turn before this one
-	fresh time.Duration // the instant up to which ahead is used; after it, the processes ahead must have stopped waiting
+	fresh time.Duration // the instant up to which `ahead` is used; after it, the processes ahead must have stopped waiting
 	slot  time.Duration // the time that is left to each process ahead for acquiring the lock
 	gapTo time.Duration // end of the gap, in which this process leaves the lock to clients that are not counted
 	heard int           // messages and subscriptions that came while this process held the lock, or since its release was sent
@@ -334,8 +334,8 @@ const gap = 25 * time.Millisecond // the time for which a lock in constant deman
 // ClockError is the largest error of a process's estimate of the server's time.
 const ClockError = 1500 * time.Microsecond
 
-// released notes this process's own release and reports whether a gap is due. waited says that another process has its turn now, and listened
-// says that another subscriber received the message.
+// released notes this process's own release and reports whether a gap is due. The flag waited says whether another process has its turn now, the flag
+// listened whether another subscriber received the message.
 func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened bool) bool {
 	g.freed = (sent + now) / 2
 	if due := g.newPeriod(p, now); waited {
