@@ -74,7 +74,7 @@ func (p *stepBench) ring() {
 	p.take(wait.Alarm{})
 }
 
-// take has the state handle a message, and answers its calls in the place of Redis.
+// take makes the state handle a message, and answers its calls in place of Redis.
 func (p *stepBench) take(message any) {
 	p.now += time.Microsecond
 	p.depth++

@@ -90,7 +90,7 @@ func checkQueue(q *wait.Queue) error {
 	return nil
 }
 
-// places counts, for each request, the places from which it will be answered.
+// places adds 1 to a request's count for each list of this state that contains the request. The state answers all requests in these lists.
 func (c *memberCheck) places(places map[*wait.Request]int) {
 	s := c.s
 	for r := s.queue.Front(); r != nil; r = r.Next {
@@ -107,7 +107,7 @@ func (c *memberCheck) places(places map[*wait.Request]int) {
 	}
 }
 
-// extensionOf returns the extension of a state; an empty one if it has none.
+// extensionOf returns the extension of a state, or an empty one if the state has none.
 func extensionOf(s *State) extension {
 	if s.extension == nil {
 		return extension{}

@@ -199,8 +199,8 @@ func (c *stepChecker) patience() time.Duration {
 	return c.state.(*State).policy.Patience
 }
 
-// checkOpen checks that each unanswered request is in exactly one of the places whose requests get an answer. places counts, for each request, the
-// places that it is in.
+// checkOpen checks that each unanswered request is in exactly one of the lists whose requests get an answer. The parameter `places` counts, for each
+// request, the lists that contain it.
 func (c *stepChecker) checkOpen(places map[*wait.Request]int) error {
 	for r, n := range places {
 		if n != 1 || !c.open[r] {

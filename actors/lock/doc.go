@@ -23,5 +23,5 @@
 //	group_admit.go    which requests become part of a member
 //	group_effects.go  combines the members' effects into those of one actor
 //	group_alarms.go   which member's alarm comes first
-//	group_spare.go    which waiters for permits ask, and to which a permit is passed on
+//	group_spare.go    how many of the waiters for permits may ask Redis, and which of them gets a permit that is passed on
 package lock

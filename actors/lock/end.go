@@ -29,8 +29,8 @@ type orphan struct {
 	nobody         bool          // only the at-least time keeps the lock taken, so the release waits for its end
 }
 
-// orphanFrom makes a grant an orphan, which is released in the background. from is the instant of the first release, and length is the lease that
-// Redis was asked for.
+// orphanFrom makes a grant an orphan, which is released in the background. The first release is sent at the instant `from`. The parameter `length` is
+// the lease that Redis was asked for.
 func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length time.Duration) *orphan {
 	s.orphans = append(s.orphans, orphan{
 		id: id, duplicateUntil: duplicateUntil, next: from, until: max(from, duplicateUntil) + length + lease.Margin(length),

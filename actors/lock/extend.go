@@ -168,8 +168,8 @@ func (s *State) extended(now time.Duration, r *wait.Request) {
 	s.leaveExtension(r)
 }
 
-// leaveExtension removes r from the requests that wait for an extend. It returns false if r was not there. If a call was in flight for r, the next
-// request waits until no duplicate of that call can run.
+// leaveExtension removes r from the requests that wait for an extend. It returns false if r is not one of them. If a call was in flight for r, the
+// next request waits until no duplicate of that call can run.
 func (s *State) leaveExtension(r *wait.Request) bool {
 	e := s.extension
 	if e == nil {

@@ -58,7 +58,7 @@ type Group struct {
 	alarmAt   time.Duration
 	told      time.Duration // the instant of the shell's timer
 	stage     wait.Stage
-	again     []again       // steps that follow from the present one
+	again     []again       // steps of members that have not been taken yet, in order
 	atHand    again         // the step that is running
 	holding   int           // number of members with a grant
 	fixed     int           // number of members whose fixed lease Redis may lose unnoticed
@@ -109,7 +109,7 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 // After the message, Step does what is due, in a fixed order. A lingering grant ends before waiters are admitted: if it has expired, its member ends
 // at once, and keeps no waiter out. Waiters are admitted before promote chooses the first contender, because one of them may be the first.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
-	h.follow(now) // the steps that a panic has left
+	h.follow(now) // after a panic: take the steps that could not be taken before it
 	h.receive(now, message)
 	h.advanceStage(now)
 	h.advanceLook(now)
@@ -229,7 +229,7 @@ func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	}
 }
 
-// tell has each listener handle a message. It uses a copy of the list, because a step may end a subscription.
+// tell makes each listener handle a message. It uses a copy of the list, because a step may end a subscription.
 func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	for _, s := range slices.Clone(l.states) {
 		h.deliver(now, s, message)
@@ -260,9 +260,9 @@ func (h *Group) onClose(m wait.Close) {
 	h.refuseWaiting(protocol.ErrClosed)
 }
 
-// advanceStage passes the stage of a shutdown on to the members. While the runtime drains, one kind of contender may continue: its owner already
-// holds the lock exclusively, and may need this second hold to finish and release the first. If the first hold ends before that, the contender is
-// refused like any other.
+// advanceStage passes the stage of a shutdown on to the members. While the runtime drains, a contender may continue if its owner already holds the
+// lock exclusively: the owner may need the second hold to finish its work and release the first. If the first hold ends before the contender gets
+// the lock, the contender is refused like any other.
 func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
 		return
@@ -315,8 +315,8 @@ func (h *Group) setAlarm() {
 	}
 }
 
-// Distrust resets the member whose step panicked; the others are unaffected. The follow-up steps that the panic has left run at the start of the
-// next step. An alarm is set for that step.
+// Distrust resets the member whose step panicked; the others are unaffected. The panic may have kept other members from taking their steps
+// (Group.again). The group takes these at the start of its next step, and Distrust sets an alarm for that step.
 func (h *Group) Distrust(now time.Duration) []wait.Effect {
 	if s := h.atHand.state; s != nil {
 		if r, ok := h.atHand.message.(*wait.Request); ok { // the request was on its way from one member to another

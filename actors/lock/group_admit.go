@@ -332,8 +332,8 @@ func (h *Group) joined(s *member, done *callDone) {
 	}
 }
 
-// joinedBefore reports whether this contender joined Redis' queue before the contender other. The parameter at is the time at which other joined it,
-// or 0 if that is unknown: then the one that asked first counts as the first.
+// joinedBefore reports whether this contender joined Redis' queue before another one. The parameter `at` is the time at which the other one joined.
+// If that time is unknown, `at` is 0, and the contender that asked first counts as the first.
 func (s *member) joinedBefore(other *member, at int64) bool {
 	switch {
 	case !s.contends() || s.joined == 0:

@@ -12,7 +12,7 @@ import (
 
 // This file combines the effects of the members' steps into those of one actor.
 
-// deliver has a member handle a message, and takes the steps that follow from it. While a step is running, deliver only notes the message:
+// deliver makes a member handle a message, and then takes the steps that follow from it. While a step is running, deliver only notes the message:
 // the running step ends first.
 func (h *Group) deliver(now time.Duration, s *State, message any) {
 	h.again = append(h.again, again{s, message})
@@ -21,8 +21,8 @@ func (h *Group) deliver(now time.Duration, s *State, message any) {
 	}
 }
 
-// follow takes the noted steps in order, until none is left. Each step may note further steps. After a panic, the next step of the group takes those
-// that are left.
+// follow takes the noted steps in order, until none is left. Each step may note further steps. If a step panics, the steps noted behind it are taken
+// in the next step of the group.
 func (h *Group) follow(now time.Duration) {
 	for len(h.again) > 0 {
 		next := h.again[0]
@@ -31,7 +31,7 @@ func (h *Group) follow(now time.Duration) {
 	}
 }
 
-// take has a member do one step, and does the group's part of it.
+// take makes a member do one step, and does the group's part of it.
 //
 // The group looks at the result of a call only after the member has handled it, because the member decides first what the result means for its own
 // grant. A result may also concern another member: a release may have made that member the holder, or a refusal may name that member's place in

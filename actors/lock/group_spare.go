@@ -20,7 +20,7 @@ type spare struct {
 	until   time.Duration // when a grant expires and becomes free, according to that refusal, or clock.Never if none does
 }
 
-// freed notes that n grants have become free. The parameter from is the earliest instant at which waiters may ask for them.
+// freed notes that n grants have become free. Waiters may ask for them at the instant `from` or later.
 func (p *spare) freed(now, from time.Duration, n int) {
 	p.heard, p.from, p.count = now, from, min(p.count+n, contendersMax)
 	p.changes++

@@ -25,7 +25,7 @@ type proc struct {
 
 	lag      time.Duration        // additional delay of messages to this process
 	clock    time.Duration        // how far its estimate of the server's clock is off
-	timers   map[*lease.Grant]int // number of the watchdog's latest timer; earlier timers have no effect
+	timers   map[*lease.Grant]int // by grant: the number of the watchdog's latest timer; timers with an earlier number have no effect
 	holds    []*lease.Hold        // leases that were granted and not released
 	waiting  map[*wait.Request]func(error)
 	demanded int           // the tenure (world.tenure) to which the latest demand belongs, or 0

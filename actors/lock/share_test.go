@@ -136,7 +136,7 @@ func newFight(count, users int, section time.Duration, counts bool) *fight {
 	return f
 }
 
-// next has a user acquire and release, again and again.
+// next makes a user acquire and release, again and again.
 func (f *fight) next(u *user, process int) {
 	if f.Now >= f.end {
 		return

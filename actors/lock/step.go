@@ -14,14 +14,15 @@ import (
 // State is everything that the actor of a lock knows, for locks with one contender and one grant at a time. It works in steps: a message
 // and the time go in, effects come out, and nothing else happens.
 //
-// These hold between any two steps:
+// Between any two steps, these rules hold:
 //
-//   - Whatever may exist in Redis is known here as grant, as pending, or as an orphan. Nothing is forgotten before a call has shown that it
-//     is gone, or its lease has expired.
+//   - Each grant that may exist in Redis is known here: it is in the field grant, in the field pending, or among the orphans. No grant is
+//     forgotten before a call has shown that Redis does not have it, or its lease has expired.
 //   - At most one main call is in flight, so its result describes the state from which the next call starts. If a call must be given up,
 //     its grant becomes an orphan first.
-//   - grant is set in the phases held, passing and releasing, and in no others. Only a held grant has holds. It has none while it lingers.
-//   - In the phase free, pending is empty, unless it has a place in Redis' queue (standing).
+//   - The field grant is set in the phases held, passing and releasing, and in no others. Only a held grant has holds. It has none while it
+//     lingers.
+//   - In the phase free, the field pending is empty, unless the pending grant has a place in Redis' queue (standing).
 type State struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -51,7 +52,7 @@ type State struct {
 	watchAt  time.Duration // when the last waiter left, or clock.Never while there are waiters
 	busy     busy          // what the last refusal said about the holder
 	turns    *turns.Turns
-	ownTurns turns.Turns // turns points to it, unless several contenders take their turns together
+	ownTurns turns.Turns // the field turns points to this, unless several contenders take their turns together
 	channel  string      // the channel that is subscribed to
 	row      int64       // the row of a crowd that is called on this channel (turns.Row), or 0 if it is the channel of releases
 

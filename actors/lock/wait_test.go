@@ -62,7 +62,7 @@ func newVisits(seed uint64) *visits {
 	return v
 }
 
-// visit has a user acquire and release, with pauses, until fightFor is over.
+// visit makes a user acquire and release, with pauses, until fightFor is over.
 func (v *visits) visit(u *user) {
 	if v.Now >= fightFor {
 		return
