@@ -44,7 +44,7 @@ func inCrowds(t *testing.T, body func(c crowd)) {
 // process returns a grant of process n.
 func process(n int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000:1", n) }
 
-// refuse has processes ask for the taken lock. It returns the reply to the last one.
+// refuse makes processes ask for the lock while it is taken. It returns the reply to the last one.
 func (c crowd) refuse(mark string, processes ...int) (last scripts.Acquired) {
 	c.Helper()
 	for _, n := range processes {
@@ -54,7 +54,7 @@ func (c crowd) refuse(mark string, processes ...int) (last scripts.Acquired) {
 	return last
 }
 
-// turn frees the lock, and has a process with a ticket acquire it.
+// turn frees the lock, and then makes a process with a ticket acquire it.
 func (c crowd) turn(n int) {
 	c.Helper()
 	require.NoError(c, c.Del(c.Context(), c.name).Err())

@@ -15,9 +15,11 @@
 -- ARGV[7] stay        ms from now for which this runtime is known to live; noted when a grant joins the queue, and when the last
 --                     note is more than stay/32 old
 --
--- Returns grant (granted) | {ttl, holder or '', queued, next} (busy) | error LATE ms | error FOREIGN text. queued is 0 if the grant
--- is not in the queue, 1 if it has kept its place, else the server time in microseconds at which this call has put it into the queue.
--- next is the head of the queue if the head is this grant, or if the lock is free and the head is another grant of this runtime; else ''.
+-- Returns grant (granted) | {ttl, holder, queued, next} (busy) | error LATE ms | error FOREIGN text
+--   ttl     ms, or -1 if the lock is free or has no TTL
+--   holder  owner field, or '' if the lock is free
+--   queued  0 if the grant is not in the queue; 1 if it has kept its place; else the server time in microseconds at which this call has put it there
+--   next    the head of the queue if it is this grant, or if the lock is free and it is another grant of this runtime; else ''
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])

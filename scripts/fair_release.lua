@@ -2,8 +2,8 @@
 -- lock; otherwise wake the next waiter and the waiters of other kinds of lock. If this grant is waiting instead, remove it from the
 -- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head. A
 -- retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
--- unlocking works at maxmemory. Redis deletes a hash when its last field is deleted. With keep, the lock stays taken for a while,
--- under the owner field in the argument nobody: see lock_keep.
+-- unlocking works at maxmemory. Redis deletes a hash when its last field is deleted. If `keep` is not 0, the lock
+-- stays taken for that time, with `nobody` as the holder: see lock_keep.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -19,7 +19,8 @@
 -- ARGV[6] keep       ms for which the lock stays taken | 0
 -- ARGV[7] nobody     owner field of a lock that stays taken
 --
--- Returns the number of subscribers that were notified | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
+-- Returns the number of subscribers that were notified | {held, heir} (the heir has the lock now; held is 1 if this grant had the lock
+-- until this call, else 0) | nil (this grant does not hold the lock)
 local lock, queue, timeouts, waiting, channel, next_lock = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local keep, nobody = ARGV[6], ARGV[7]

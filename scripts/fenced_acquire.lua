@@ -6,8 +6,8 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' asks for a busy reply of two parts, the lock's channel for one of five parts. The channel has + in front if the runtime
---                     has a ticket (lib/crowd.lua), or - in front if the runtime has just had the lock
+-- ARGV[4] report      '' for a busy reply of two parts; the lock's channel for one of five parts. The channel begins with + if the runtime has a
+--                     ticket (lib/crowd.lua), or with - if the runtime has just had the lock
 -- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] min_token   lower bound of the tokens, server time in us; if 0, only this server's clock counts
 --

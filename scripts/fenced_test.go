@@ -100,8 +100,7 @@ func TestFenced_CounterThatIsNone(t *testing.T) {
 	})
 }
 
-// The counter has another type. The refusal names the counter, and does not take it for a lock of another library, as a string at the lock's own
-// key would be taken.
+// The counter has another type. The refusal names the counter. It does not mention locks of other libraries, because those are at the lock's own key.
 func TestFenced_CounterOfAnotherType(t *testing.T) {
 	on(t, func(b bed) {
 		counter := "redisson_lock_token:{" + b.name + "}"

@@ -171,8 +171,8 @@ func TestForeign_QueueOfAHeldLock(t *testing.T) {
 	})
 }
 
-// A key of a held fair lock's queue becomes a value of another type. The release still frees the lock and counts as one, so does a forced
-// release, and an acquire is refused without the hint at locks of other libraries, which are strings at the lock's own key.
+// A key of the queue becomes a value of another type while the fair lock is held. A release still frees the lock and is confirmed, and so is a
+// force-release. An acquire is refused. Its error does not mention locks of other libraries, because those are strings at the lock's own key.
 func TestForeign_QueueOfAnotherType(t *testing.T) {
 	on(t, func(b bed) {
 		for _, prefix := range []string{"redisson_lock_queue", "redisson_lock_timeout", "holdfast_waiting"} {

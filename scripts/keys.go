@@ -29,13 +29,13 @@ func RowPattern(channel string) string {
 // HasRows reports whether a crowd may wait for the releases on this channel.
 func HasRows(channel string) bool { return strings.HasPrefix(channel, "redisson_lock__channel:") }
 
-// The marks in front of the channel in the argument report of an acquire (lib/crowd.lua).
+// The marks that an acquire may have in front of the channel in its argument `report` (lib/crowd.lua).
 const (
 	HasTicket = "+" // the process has a ticket, which the acquire removes if it gets the lock
 	Yields    = "-" // the process has just had the lock: if others wait, it takes a ticket although the lock is free
 )
 
-// CrowdLeast is a number of subscribers to the releases. With fewer, no process waits for the call of its row (lib/crowd.lua).
+// CrowdLeast is the least number of subscribers to a lock's releases with which processes wait for the calls of their rows (lib/crowd.lua).
 const CrowdLeast = 8
 
 // ReadWriteChannel is the channel on which releases of a read/write lock are published.

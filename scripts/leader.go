@@ -27,8 +27,8 @@ type Leader struct {
 	Since          time.Duration // when it announced itself, as server time since 1970; set only by LeaderOf
 }
 
-// AnnounceLeader returns a call that writes the leader. Redis keeps what is written for the given time. The reply is 0 if the
-// leader does not hold the lock.
+// AnnounceLeader returns a call that writes the leader. The parameter `keep` says for how long Redis keeps it. The reply is 0 if the leader does not
+// hold the lock.
 func AnnounceLeader(s *Site, raw string, l Leader, keep time.Duration) Call {
 	c := newCall(leaderAnnounce, 3, 6, -1)
 	c.Command = append(c.Command, raw, LeaderKey(raw), LeaderKey(raw), l.Token, l.Grant, l.Runtime, l.Value, keep.Milliseconds(), s.Publish)

@@ -228,7 +228,14 @@ func readLeft(list []any, grant string) (left int64, ok bool) {
 	return left, ok
 }
 
-// readBusy reads {ttl, holder}, {ttl, holder, subscribers, place, ticket} and {ttl, holder, whether or when the grant was queued, next in the queue}.
+// readBusy reads the reply of an acquire that was refused or queued. It has one of three forms:
+//
+//	{ttl, holder}
+//	{ttl, holder, subscribers, place, ticket}  if Terms.Report was set
+//	{ttl, holder, queued, next}                of a fair lock
+//
+// ttl is a number of milliseconds, or -1. queued is 0 if the grant is not in Redis' queue, 1 if it has kept its place there, and otherwise the server
+// time in microseconds at which this call has put it there. next is a grant, or "". Acquired explains the other values.
 func readBusy(list []any) (a Acquired, ok bool) {
 	if len(list) != 2 && len(list) != 4 && len(list) != 5 {
 		return a, false

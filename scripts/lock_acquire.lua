@@ -4,8 +4,8 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' asks for a busy reply of two parts, the lock's channel for one of five parts. The channel has + in front if the runtime
---                     has a ticket (lib/crowd.lua), or - in front if the runtime has just had the lock
+-- ARGV[4] report      '' for a busy reply of two parts; the lock's channel for one of five parts. The channel begins with + if the runtime has a
+--                     ticket (lib/crowd.lua), or with - if the runtime has just had the lock
 --
 -- Returns grant (granted) | {ttl in ms or -1, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket or 0} (busy; see join_crowd) | error LATE ms | error FOREIGN text

@@ -118,7 +118,8 @@ func RawNames(channel string) []string {
 	return rawNames(rest)
 }
 
-// rawNames returns the names from which the function prefixed may have made the rest of a key or channel, after the prefix.
+// rawNames does the reverse of the function prefixed. It gets the part of a key or channel behind the prefix, and returns the names that this part
+// may stand for.
 func rawNames(rest string) (names []string) {
 	if inner, ok := unbraced(rest); ok && !strings.Contains(inner, "{") {
 		names = append(names, inner)

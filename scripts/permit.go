@@ -45,7 +45,7 @@ var Permit = &Kind{
 	Look:    lookPermit,
 }
 
-// permitMark begins the id of every permit that Holdfast makes.
+// permitMark is the beginning of the ids of all permits that Holdfast makes.
 const permitMark = "hfp1"
 
 // permitID returns the id of a permit: 16 bytes in hexadecimal form, as in Redisson, but beginning with permitMark.

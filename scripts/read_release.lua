@@ -3,7 +3,7 @@
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
 -- KEYS[3] timeout  string   {name}:grant:rwlock_timeout:1
--- KEYS[4] timeouts prefix   {name}: of the timeout keys of all readers; not itself a key
+-- KEYS[4] timeouts prefix   {name}:, the beginning of the names of all timeout keys; not itself a key
 -- ARGV[1] grant    owner field, runtimeUUID:number
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 --

@@ -8,7 +8,7 @@
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
 -- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[4] want      string   holdfast_want:{name}: the runtime with the reservation, or "rest runtime" for a while after it
+-- KEYS[4] want      string   holdfast_want:{name}: "runtime" during its reservation, "rest runtime" for a while after its end
 -- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
 -- ARGV[2] not_after server time in ms, after which the attempt is refused
@@ -16,7 +16,7 @@
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] runtime   UUID
 -- ARGV[6] reserve   length in ms of a reservation for us if the first waiter cannot be served; 0 changes nothing; -1 ends our reservation
--- ARGV[7] rest      ms after the end of our reservation during which nobody may reserve; if 0, a reserve of -1 also ends an earlier such time
+-- ARGV[7] rest      ms after the end of our reservation during which nobody may reserve; if rest is 0 and reserve is -1, an earlier such time ends
 -- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
 -- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter; left is the

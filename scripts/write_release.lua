@@ -1,11 +1,11 @@
 -- write_release: end the writer's hold and wake all waiters. If the same owner also reads, the lock becomes a read lock for as long
 -- as its reader holds it. A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory.
--- With keep, the write lock stays taken for a while, under the owner field in the argument nobody (see lock_keep), and at least as long
--- as the owner reads.
+-- If `keep` is not 0, the write lock stays taken for that time, and at least as long as the owner reads, with `nobody` as the holder: see
+-- lock_keep.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
--- KEYS[3] timeouts prefix   {name}: of the timeout keys of all readers; not itself a key
+-- KEYS[3] timeouts prefix   {name}:, the beginning of the names of all timeout keys; not itself a key
 -- ARGV[1] grant    owner field, runtimeUUID:number:write
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 -- ARGV[3] keep     ms for which the lock stays taken | 0

@@ -44,7 +44,7 @@ end
 --
 -- In three cases, even a runtime behind the rows in front does not wait for the call of its row:
 -- 1. if its row is the next one, which might be called before the runtime subscribes;
--- 2. if it is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed;
+-- 2. if it is among the first 33 runtimes: unless tickets were removed, these are in the rows in front or the next row;
 -- 3. if there are fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left
 --    to call rows.
 local function join_crowd(report, grant)

@@ -1,5 +1,8 @@
--- reserver_of returns the runtime that has reserved a semaphore, or "rest" and the runtime whose reservation has ended, or nil if there is
--- neither. If the key holds something else, it returns nil and the error FOREIGN.
+-- reserver_of returns who has reserved a semaphore:
+--   'RUNTIME'       this runtime has a reservation
+--   'rest RUNTIME'  this runtime's reservation has ended, and for a while nobody may reserve
+--   false           neither
+-- If the key holds something else, it returns nil and the error FOREIGN.
 local function reserver_of(want)
   local reserver = redis.call('get', want)
   if reserver and not is_runtime(string.gsub(reserver, '^rest ', '')) then

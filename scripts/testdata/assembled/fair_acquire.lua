@@ -15,9 +15,11 @@
 -- ARGV[7] stay        ms from now for which this runtime is known to live; noted when a grant joins the queue, and when the last
 --                     note is more than stay/32 old
 --
--- Returns grant (granted) | {ttl, holder or '', queued, next} (busy) | error LATE ms | error FOREIGN text. queued is 0 if the grant
--- is not in the queue, 1 if it has kept its place, else the server time in microseconds at which this call has put it into the queue.
--- next is the head of the queue if the head is this grant, or if the lock is free and the head is another grant of this runtime; else ''.
+-- Returns grant (granted) | {ttl, holder, queued, next} (busy) | error LATE ms | error FOREIGN text
+--   ttl     ms, or -1 if the lock is free or has no TTL
+--   holder  owner field, or '' if the lock is free
+--   queued  0 if the grant is not in the queue; 1 if it has kept its place; else the server time in microseconds at which this call has put it there
+--   next    the head of the queue if it is this grant, or if the lock is free and it is another grant of this runtime; else ''
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
@@ -75,8 +77,13 @@ end
 
 local function not_of_queue(key) return redis.error_reply('FOREIGN ' .. key .. ' holds something that is no part of a queue') end
 
--- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live. If a key holds something
--- else, or has another type, it returns nil and the error FOREIGN. It does not fail then, because the script may have freed the lock already.
+-- queue_of returns a table about a queue:
+--   list, timeouts, waiting  the names of its keys
+--   head                     the owner field of the first waiter, or false if there is none
+--   latest                   the largest score, or 0
+--   till                     a table that maps runtimes to the times until which they are known to live
+-- If a key holds something else, queue_of returns nil and the error FOREIGN. It does not raise that error, because the script may have freed the
+-- lock already.
 local function queue_of(list, timeouts, waiting)
   local head, last = typed_reply('lindex', list, 0), typed_reply('zrange', timeouts, -1, -1, 'withscores')
   local runtimes = typed_reply('hgetall', waiting)

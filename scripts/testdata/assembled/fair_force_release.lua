@@ -67,8 +67,13 @@ end
 
 local function not_of_queue(key) return redis.error_reply('FOREIGN ' .. key .. ' holds something that is no part of a queue') end
 
--- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live. If a key holds something
--- else, or has another type, it returns nil and the error FOREIGN. It does not fail then, because the script may have freed the lock already.
+-- queue_of returns a table about a queue:
+--   list, timeouts, waiting  the names of its keys
+--   head                     the owner field of the first waiter, or false if there is none
+--   latest                   the largest score, or 0
+--   till                     a table that maps runtimes to the times until which they are known to live
+-- If a key holds something else, queue_of returns nil and the error FOREIGN. It does not raise that error, because the script may have freed the
+-- lock already.
 local function queue_of(list, timeouts, waiting)
   local head, last = typed_reply('lindex', list, 0), typed_reply('zrange', timeouts, -1, -1, 'withscores')
   local runtimes = typed_reply('hgetall', waiting)

@@ -1,10 +1,10 @@
 -- fair_release_many: the same as fair_release for many locks; the KEYS of all calls follow each other, and so do the ARGV.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
--- for_each: run a script's body once for each lock and collect the replies. KEYS has the keys of one lock after the other, and ARGV their
--- arguments. keys is the number of keys of one lock. The body gets the numbers of keys and of arguments that are before its own. If the body
--- fails for one lock, for_each continues with the next. The reply for that lock is {'error', text}, because not all clients can read an
--- error inside a list. nil becomes false, because a Lua reply ends at the first nil.
+-- for_each: run a script's body once for each lock and collect the replies. KEYS contains the keys of the first lock, then those of the second, and
+-- so on; ARGV contains their arguments in the same order. The parameter `keys` is the number of keys of one lock. The body gets two offsets: how many
+-- KEYS and how many ARGV are before its own. If the body fails for one lock, for_each continues with the next. The reply for that lock is
+-- {'error', text}, because not all clients can read an error inside a list. nil becomes false, because a Lua reply ends at the first nil.
 local function for_each(keys, body)
   local n, args, replies = #KEYS / keys, #ARGV / #KEYS * keys, {}
   local function continue()
@@ -52,8 +52,13 @@ end
 
 local function not_of_queue(key) return redis.error_reply('FOREIGN ' .. key .. ' holds something that is no part of a queue') end
 
--- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live. If a key holds something
--- else, or has another type, it returns nil and the error FOREIGN. It does not fail then, because the script may have freed the lock already.
+-- queue_of returns a table about a queue:
+--   list, timeouts, waiting  the names of its keys
+--   head                     the owner field of the first waiter, or false if there is none
+--   latest                   the largest score, or 0
+--   till                     a table that maps runtimes to the times until which they are known to live
+-- If a key holds something else, queue_of returns nil and the error FOREIGN. It does not raise that error, because the script may have freed the
+-- lock already.
 local function queue_of(list, timeouts, waiting)
   local head, last = typed_reply('lindex', list, 0), typed_reply('zrange', timeouts, -1, -1, 'withscores')
   local runtimes = typed_reply('hgetall', waiting)

@@ -3,8 +3,8 @@ local strange = redis.call('type', KEYS[1]).ok == 'string'
 -- lock; otherwise wake the next waiter and the waiters of other kinds of lock. If this grant is waiting instead, remove it from the
 -- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head. A
 -- retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
--- unlocking works at maxmemory. Redis deletes a hash when its last field is deleted. With keep, the lock stays taken for a while,
--- under the owner field in the argument nobody: see lock_keep.
+-- unlocking works at maxmemory. Redis deletes a hash when its last field is deleted. If `keep` is not 0, the lock
+-- stays taken for that time, with `nobody` as the holder: see lock_keep.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -20,7 +20,8 @@ local strange = redis.call('type', KEYS[1]).ok == 'string'
 -- ARGV[6] keep       ms for which the lock stays taken | 0
 -- ARGV[7] nobody     owner field of a lock that stays taken
 --
--- Returns the number of subscribers that were notified | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
+-- Returns the number of subscribers that were notified | {held, heir} (the heir has the lock now; held is 1 if this grant had the lock
+-- until this call, else 0) | nil (this grant does not hold the lock)
 local lock, queue, timeouts, waiting, channel, next_lock = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local keep, nobody = ARGV[6], ARGV[7]
@@ -53,8 +54,13 @@ end
 
 local function not_of_queue(key) return redis.error_reply('FOREIGN ' .. key .. ' holds something that is no part of a queue') end
 
--- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live. If a key holds something
--- else, or has another type, it returns nil and the error FOREIGN. It does not fail then, because the script may have freed the lock already.
+-- queue_of returns a table about a queue:
+--   list, timeouts, waiting  the names of its keys
+--   head                     the owner field of the first waiter, or false if there is none
+--   latest                   the largest score, or 0
+--   till                     a table that maps runtimes to the times until which they are known to live
+-- If a key holds something else, queue_of returns nil and the error FOREIGN. It does not raise that error, because the script may have freed the
+-- lock already.
 local function queue_of(list, timeouts, waiting)
   local head, last = typed_reply('lindex', list, 0), typed_reply('zrange', timeouts, -1, -1, 'withscores')
   local runtimes = typed_reply('hgetall', waiting)

@@ -8,8 +8,8 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' asks for a busy reply of two parts, the lock's channel for one of five parts. The channel has + in front if the runtime
---                     has a ticket (lib/crowd.lua), or - in front if the runtime has just had the lock
+-- ARGV[4] report      '' for a busy reply of two parts; the lock's channel for one of five parts. The channel begins with + if the runtime has a
+--                     ticket (lib/crowd.lua), or with - if the runtime has just had the lock
 -- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] min_token   lower bound of the tokens, server time in us; if 0, only this server's clock counts
 --
@@ -106,7 +106,7 @@ end
 --
 -- In three cases, even a runtime behind the rows in front does not wait for the call of its row:
 -- 1. if its row is the next one, which might be called before the runtime subscribes;
--- 2. if it is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed;
+-- 2. if it is among the first 33 runtimes: unless tickets were removed, these are in the rows in front or the next row;
 -- 3. if there are fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left
 --    to call rows.
 local function join_crowd(report, grant)
@@ -156,8 +156,8 @@ end
 -- below 2^53. A larger counter would be rounded, and could issue a token twice. So it is left unchanged, as is one that is not a
 -- number.
 --
--- A counter far below the clock is new, or follows a loss. The last block before the loss may have reached up to the present, so a new
--- block that began earlier could issue some of the same tokens again. So only one token is taken: the present time.
+-- A counter far below the clock is new, or the old counter was lost. The last block before the loss may have reached up to the present time. A
+-- new block that began before the present time could issue some of these tokens again. So only one token is taken: the present time.
 local function take_tokens(counter, n, min_token)
   local given = redis.pcall('get', counter) or '0'
   if type(given) == 'table' then

@@ -50,8 +50,8 @@ end
 -- below 2^53. A larger counter would be rounded, and could issue a token twice. So it is left unchanged, as is one that is not a
 -- number.
 --
--- A counter far below the clock is new, or follows a loss. The last block before the loss may have reached up to the present, so a new
--- block that began earlier could issue some of the same tokens again. So only one token is taken: the present time.
+-- A counter far below the clock is new, or the old counter was lost. The last block before the loss may have reached up to the present time. A
+-- new block that began before the present time could issue some of these tokens again. So only one token is taken: the present time.
 local function take_tokens(counter, n, min_token)
   local given = redis.pcall('get', counter) or '0'
   if type(given) == 'table' then

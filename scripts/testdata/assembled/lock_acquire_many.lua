@@ -1,10 +1,10 @@
 -- lock_acquire_many: the same as lock_acquire for many locks; the KEYS of all calls follow each other, and so do the ARGV.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
--- for_each: run a script's body once for each lock and collect the replies. KEYS has the keys of one lock after the other, and ARGV their
--- arguments. keys is the number of keys of one lock. The body gets the numbers of keys and of arguments that are before its own. If the body
--- fails for one lock, for_each continues with the next. The reply for that lock is {'error', text}, because not all clients can read an
--- error inside a list. nil becomes false, because a Lua reply ends at the first nil.
+-- for_each: run a script's body once for each lock and collect the replies. KEYS contains the keys of the first lock, then those of the second, and
+-- so on; ARGV contains their arguments in the same order. The parameter `keys` is the number of keys of one lock. The body gets two offsets: how many
+-- KEYS and how many ARGV are before its own. If the body fails for one lock, for_each continues with the next. The reply for that lock is
+-- {'error', text}, because not all clients can read an error inside a list. nil becomes false, because a Lua reply ends at the first nil.
 local function for_each(keys, body)
   local n, args, replies = #KEYS / keys, #ARGV / #KEYS * keys, {}
   local function continue()
@@ -112,7 +112,7 @@ end
 --
 -- In three cases, even a runtime behind the rows in front does not wait for the call of its row:
 -- 1. if its row is the next one, which might be called before the runtime subscribes;
--- 2. if it is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed;
+-- 2. if it is among the first 33 runtimes: unless tickets were removed, these are in the rows in front or the next row;
 -- 3. if there are fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left
 --    to call rows.
 local function join_crowd(report, grant)

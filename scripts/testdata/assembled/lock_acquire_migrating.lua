@@ -6,8 +6,8 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' asks for a busy reply of two parts, the lock's channel for one of five parts. The channel has + in front if the runtime
---                     has a ticket (lib/crowd.lua), or - in front if the runtime has just had the lock
+-- ARGV[4] report      '' for a busy reply of two parts; the lock's channel for one of five parts. The channel begins with + if the runtime has a
+--                     ticket (lib/crowd.lua), or with - if the runtime has just had the lock
 --
 -- Returns grant (granted) | {ttl in ms or -1, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket or 0} (busy; see join_crowd) | error LATE ms | error FOREIGN text
@@ -102,7 +102,7 @@ end
 --
 -- In three cases, even a runtime behind the rows in front does not wait for the call of its row:
 -- 1. if its row is the next one, which might be called before the runtime subscribes;
--- 2. if it is among the first 33 runtimes, which are in the rows in front or the next one unless tickets were removed;
+-- 2. if it is among the first 33 runtimes: unless tickets were removed, these are in the rows in front or the next row;
 -- 3. if there are fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left
 --    to call rows.
 local function join_crowd(report, grant)

@@ -43,8 +43,9 @@ end
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end
--- permits: the permits that are held, by expiry in ms. Redisson computes the expiry by a client's clock, so a Redisson permit is
--- kept for 10 s after its expiry. A Holdfast permit begins with "hfp1". Its expiry follows the server's clock, and already includes the 10 s.
+-- permits: the sorted set of the permits that are held, with their expiries in ms as scores. Redisson computes the expiry by a
+-- client's clock, so a Redisson permit is kept for 10 s after its expiry. A Holdfast permit begins with "hfp1". Its expiry follows the server's
+-- clock, and already includes the 10 s.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)

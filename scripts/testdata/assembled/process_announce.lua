@@ -1,12 +1,12 @@
--- process_announce: write a description of a process, for people, or renew an earlier one. A delayed duplicate is refused,
--- because it could arrive after process_forget.
+-- process_announce: announce a process, or renew its announcement. The announcement is a text that people read. A delayed duplicate is
+-- refused, because it could arrive after process_forget.
 --
 -- KEYS[1] process   string  holdfast_process:{all}:runtime, "since version name"
 -- KEYS[2] processes zset    holdfast_process:{all}, the runtimes that are announced, with the server times in ms at which their announcements expire
 -- ARGV[1] age       ms since the start of the runtime
 -- ARGV[2] not_after server time in ms, after which the attempt is refused
 -- ARGV[3] keep      ms for which the announcement is kept
--- ARGV[4] runtime
+-- ARGV[4] runtime   UUID
 -- ARGV[5] who       version and name
 --
 -- Returns 1 | error LATE ms

@@ -3,7 +3,7 @@
 --
 -- KEYS[1] lock      hash     {name}, with mode
 -- KEYS[2] channel   channel  redisson_rwlock:{name}
--- KEYS[3] timeouts  prefix   {name}: of the timeout keys of all readers; not itself a key
+-- KEYS[3] timeouts  prefix   {name}:, the beginning of the names of all timeout keys; not itself a key
 -- ARGV[1] publish   PUBLISH or SPUBLISH
 -- ARGV[2] not_after server time in ms, after which the attempt is refused
 -- ARGV[3] wanted    read or write
