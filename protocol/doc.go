@@ -93,7 +93,7 @@
 // waits end and its leases are released: at once if Redis can be reached, otherwise by expiry, within one lease of the last
 // renewal.
 //
-// protoactor tells nobody of the end of an actor that panics on *actor.Stopped. The next renewal of the lock in this process notices it;
+// If an actor panics on *actor.Stopped, protoactor notifies nobody of its end. The next renewal of the lock in this process notices the end;
 // until then the actor's waits and leases stay. A fixed lease is not renewed, so it stays until it expires.
 //
 // A restart after a panic is not the end: the PID and the mailbox stay, and so do waits and leases. The actor loses its state and
@@ -101,7 +101,7 @@
 // WithSupervisor of its parent), or record the serial before anything that may panic, and release the lease on *actor.Restarting,
 // which the failed actor receives.
 //
-// Locks take an actor that reuses the name of a terminated actor for that actor. Before reusing a name, wait for Terminated.
+// If a new actor has the name of a terminated one, locks mistake it for the terminated one. So wait for Terminated before reusing a name.
 // Otherwise the new actor may get answers to the previous actor's requests. It must then release the lease of a Granted that it did
 // not request, and ignore a Lost with an unknown serial. When a lock notices the termination, it refuses the waits that the new actor
 // has started by then, and ends the new actor's leases with Lost.

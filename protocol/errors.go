@@ -35,7 +35,7 @@ var (
 // BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired.
 type BusyError struct {
 	Name   string        // of the lock
-	Holder string        // owner field of one of the holders, RUNTIME:-NUMBER if the lock was released and is kept WithAtLeast, "" if unknown
+	Holder string        // owner field of one of the holders; RUNTIME:-NUMBER if the lock was released, and is kept WithAtLeast; "" if unknown
 	TTL    time.Duration // time until the server frees the lock unless it is renewed; 0 if unknown
 	Local  bool          // held by this runtime, perhaps by the caller itself, which would then wait for itself
 }

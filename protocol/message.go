@@ -21,8 +21,9 @@ type Acquire struct {
 	Try bool
 }
 
-// Backoff sets how long a waiter of a spin lock pauses between attempts. The first pause is Initial, each following one is
-// Multiplier times as long, up to Max. Jitter shortens each pause by up to half. Zero fields mean 1 ms, 128 ms and 2.
+// Backoff sets how long a waiter of a spin lock pauses between attempts. The first pause is Initial, and each following one is
+// Multiplier times as long, up to Max. Jitter shortens each pause by up to half. The defaults are an Initial of 1 ms, a Max of 128 ms
+// and a Multiplier of 2.
 type Backoff struct {
 	Initial, Max time.Duration
 	Multiplier   float64
