@@ -126,7 +126,8 @@ func (s *State) abandonPending(now time.Duration) {
 }
 
 // onInherited takes over a grant that a release of this process has created in Redis. If the contender has an acquire for the same grant in flight,
-// it first waits for the result of that acquire: a copy of the acquire could run after the release of this grant, and take the lock again.
+// it first waits for the result of that acquire. Otherwise the new holder might release the lock before a copy of the acquire runs, and the copy
+// would take the lock again.
 //
 // A force-release may be executed between the release and that acquire. The acquire then joins the queue, finds its place lost, or takes the lock
 // again. In the first two cases the contender asks once more. In the third case Redis has the grant although the force-release ends it

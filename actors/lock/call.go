@@ -63,7 +63,7 @@ type lockCall struct {
 	do      callKind
 	address *lease.Address
 	state   *State        // the member of a group that made the call
-	terms   scripts.Terms // of an extend: Lease is the TTL; of an inspect and a force-release: there are none
+	terms   scripts.Terms // the script's parameters; an extend has its TTL in Lease; inspects and force-releases have none
 	changes int           // of an acquire: spare.changes when the call was made
 	request *wait.Request // of a side call: the request that asked for it
 	target  *grant        // of a look: the grant that was held when the call was made

@@ -19,7 +19,7 @@ const (
 	behindMax = 16
 )
 
-// admit answers a request, makes it part of a member, or queues it. If before is true, the request was part of a member until now, so it is already
+// admit answers a request, makes it part of a member, or queues it. If `before` is true, the request was part of a member until now, so it is already
 // counted as a waiter.
 //
 // Re-entries do not wait behind the queue, because the queue may be waiting for their very owner. For the same reason, a request does not wait if
@@ -277,7 +277,7 @@ func (h *Group) newMember(r *wait.Request) *member {
 	return s
 }
 
-// link puts a member behind another one, or at the front if ahead is nil.
+// link puts a member behind the member `ahead`, or at the front if that is nil.
 func (h *Group) link(s, ahead *member) {
 	s.prev, s.next = ahead, h.first
 	if ahead == nil {
