@@ -8,10 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// forMany adds a variant of the script that does the same for many locks in one call, because a call costs the server more than
-// the script's work. keys is the number of keys of one lock. In the variant, the includes come first, once for all locks. The
-// rest of the script becomes the body of a function, which reads its KEYS and ARGV at an offset. Copying KEYS and ARGV for each
-// lock would cost the server a fifth more.
+// forMany adds a variant of the script that does the same for many locks in one call, because a call costs the server more than the script's work.
+// The parameter `keys` is the number of keys of one lock. In the variant, the includes come first, once for all locks. The rest of the script becomes
+// the body of a function, which reads its KEYS and ARGV at an offset. Copying KEYS and ARGV for each lock would cost the server a fifth more.
 func (s *Script) forMany(keys int) *Script {
 	var includes, body strings.Builder
 	for line := range strings.Lines(s.written) {

@@ -93,7 +93,7 @@ func answered(c Call, raw string, t CountTerms, args ...any) Call {
 	return c
 }
 
-// trySet returns the operation that sets a number if there is none, and publishes message.
+// trySet returns the operation that sets a number if there is none, and then publishes the message that message(number) returns.
 func trySet(word string, channel func(string) string, message func(n int64) any) *CountOp {
 	return &CountOp{Word: word, Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
 		keys := []any{raw, channel(raw), AttemptKey(raw, t.Request)}
@@ -116,7 +116,7 @@ func (o *CountOp) as(way Way) *CountOp {
 	return o
 }
 
-// remove returns the operation that deletes the key, and publishes message unless message is empty.
+// remove returns the operation that deletes the key, and publishes a message unless the message is empty.
 func remove(channel func(string) string, message string) *CountOp {
 	return &CountOp{Word: "delete", Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
 		keys := []any{raw, channel(raw), AttemptKey(raw, t.Request)}

@@ -13,15 +13,15 @@ func LockChannel(raw string) string { return prefixed("redisson_lock__channel", 
 // WaiterChannel is the channel on which a waiter of a fair lock learns that it is next.
 func WaiterChannel(raw, owner string) string { return LockChannel(raw) + ":" + owner }
 
-// CrowdKey is the key with the tickets of the processes that wait for a lock (lib/crowd.lua). channel is the channel of the lock's releases.
+// CrowdKey is the key with the tickets of the processes that wait for a lock (lib/crowd.lua). The parameter `channel` is that of the lock's releases.
 func CrowdKey(channel string) string { return channel + ":crowd" }
 
-// RowChannel is the channel on which a row of waiting processes is called (lib/crowd.lua). channel is the channel of the lock's releases.
+// RowChannel is the channel on which a row of waiting processes is called (lib/crowd.lua). The parameter `channel` is that of the lock's releases.
 func RowChannel(channel string, row int64) string {
 	return CrowdKey(channel) + ":" + strconv.FormatInt(row, 10)
 }
 
-// RowPattern is a pattern that matches the channels of all rows. channel is the channel of the lock's releases.
+// RowPattern is a pattern that matches the channels of all rows. The parameter `channel` is that of the lock's releases.
 func RowPattern(channel string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(CrowdKey(channel)) + ":*"
 }
@@ -81,8 +81,8 @@ func suffixed(raw string) string {
 // Scripts do not get it as a key, because on a cluster it is in another slot than the lock. For the same reason its messages are not sharded.
 func DemandChannel(runtime string) string { return "holdfast_demand:" + runtime }
 
-// ReadDemand reads a message of a DemandChannel. key is the key of the wanted lock as the server knows it. grant is the grant that holds the
-// lock or, if freed is true, has just lost it by force.
+// ReadDemand reads a message of a DemandChannel. The result `key` is the key of the wanted lock as the server knows it. The result `grant` is the
+// grant that holds the lock or, if `freed` is true, has just lost it by force.
 func ReadDemand(message string) (grant, key string, freed bool) {
 	message, freed = strings.CutPrefix(message, "freed ")
 	grant, key, _ = strings.Cut(message, " ")

@@ -159,7 +159,7 @@ type Terms struct {
 	Idlers     int           // of a pass that ends a turn: number of subscribers that do not want the lock
 	Lease      time.Duration // of acquire and pass
 	WriteGrant string        // of an acquire: the grant with which the same owner already holds the write lock
-	Report     string        // of an acquire of a plain or fenced lock: to ask for the place in its crowd; see the argument report in lock_acquire.lua
+	Report     string        // of an acquire of a plain or fenced lock: to ask for the place in its crowd; see the argument `report` in lock_acquire.lua
 	Try        bool          // of an acquire: do not wait in Redis' queue
 	Standing   bool          // of an acquire: the grant should already be in the queue
 	Heir       string        // of a release: this runtime's first waiter, which gets the lock at once if it is next

@@ -42,7 +42,7 @@ func ReadLeader(raw string) Call {
 	return c
 }
 
-// LeaderOf reads the reply to ReadLeader. leads is false if there is no leader.
+// LeaderOf reads the reply to ReadLeader. The result `leads` is false if there is no leader.
 func LeaderOf(reply any) (l Leader, leads bool, err error) {
 	if reply == nil {
 		return l, false, nil

@@ -56,8 +56,8 @@ type HeldPermit struct {
 	Left time.Duration // remaining lease; negative if the permit never expires
 }
 
-// ReadPermit reads a member of PermitsKey and its score. now is the server's time. held is false if the permit's lease and its grace (see
-// permitGrace) have ended; ok is false if the member is not a permit.
+// ReadPermit reads a member of PermitsKey and its score. The parameter `now` is the server's time. The result `held` is false if the permit's lease
+// and its grace (see permitGrace) have ended. ok is false if the member is not a permit.
 func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, held, ok bool) {
 	if len(member) != 16 {
 		return p, false, false

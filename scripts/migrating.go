@@ -15,7 +15,7 @@ const ofString = "string"
 // forString is the beginning of a script that must know whether the key holds a string.
 const forString = "local strange = redis.call('type', KEYS[1]).ok == 'string'\n"
 
-// toMigrate adds the variant of a script that treats a string as a busy lock. The reply is the same for all kinds without a queue.
+// toMigrate adds to a script the variant that treats a string as a busy lock. The reply is the same for all kinds without a queue.
 func (s *Script) toMigrate() *Script {
 	s.Migrating = load(s.Name+"_migrating", forString+
 		fmt.Sprintf("if strange then return {redis.call('pttl', KEYS[1]), '%s'} end\n", ofString)+s.written)

@@ -36,8 +36,8 @@ var Announcing = &Kind{Name: "announcement of the process", Counting: &Counting{
 	return []Call{AnnounceProcess(raw, "check", "v0", 0, time.Second), ForgetProcess(raw)}
 }}}
 
-// AnnounceProcess returns a call that announces the process of a runtime. age is how long the runtime has been running, and version is the
-// version of Holdfast.
+// AnnounceProcess returns a call that announces the process of a runtime. The parameter `age` says how long the runtime has been running; `version`
+// is that of Holdfast; `keep` says for how long Redis keeps the announcement.
 func AnnounceProcess(runtime, name, version string, age, keep time.Duration) Call {
 	c := newCall(processAnnounce, 2, 5, 1)
 	c.Command = append(c.Command, ProcessKey(runtime), ProcessesKey, age.Milliseconds(), nil, keep.Milliseconds(), runtime, version+" "+name)

@@ -30,9 +30,9 @@ func (c Class) String() string {
 	return [...]string{"done", "refused", "rejected", "unknown"}[c]
 }
 
-// The codes of temporary refusals by the server, after which nothing of the script was executed. An unhealthy server sends those in ofServer
-// to all clients, or to all clients that write. WRONGPASS and NOAUTH are included, because they end when the rotation of a password is
-// complete. The codes in ofCall concern a single call.
+// These are the codes of temporary refusals by the server: nothing of the script was executed. An unhealthy server sends the codes in ofServer to all
+// clients, or to all clients that write. WRONGPASS and NOAUTH are among them, because they end when the rotation of a password is complete. The
+// codes in ofCall concern a single call.
 var (
 	ofServer = []string{"LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "WRONGPASS", "NOAUTH"}
 	ofCall   = []string{"NOSCRIPT", "TRYAGAIN", "MOVED", "ASK", "LATE"}

@@ -19,8 +19,9 @@
 -- ARGV[7] rest      ms after the end of our reservation during which nobody may reserve; if rest is 0 and reserve is -1, an earlier such time ends
 -- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
--- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter; left is the
--- number of available permits, or '' if there is no semaphore; reserved is 1 if this call has made or prolonged a reservation.
+-- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text
+--   served    text with a 1 or a 0 for each waiter; left is the number of available permits, or '' if there is no semaphore
+--   reserved  1 if this call has made or prolonged a reservation, else 0
 local semaphore, channel, attempt, want = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local runtime, reserve, rest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])

@@ -49,8 +49,8 @@ local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- gaps maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. first_gap is a place at or
--- before the first gap, or nil if there are no gaps.
+-- The table `gaps` maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. first_gap is the position of
+-- the first gap in the list, from 0, or an earlier position. It is nil if there are no gaps.
 local gaps, first_gap = {}, nil
 
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
@@ -74,7 +74,7 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by wait for each place by which its waiter has moved up.
+-- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by `wait` ms for each place by which its waiter has moved up.
 -- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
 -- scores. The earliest scores come first, so that the order of the waiters never changes.
 local function move_up(q, wait, moved)

@@ -101,8 +101,8 @@ local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- gaps maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. first_gap is a place at or
--- before the first gap, or nil if there are no gaps.
+-- The table `gaps` maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. first_gap is the position of
+-- the first gap in the list, from 0, or an earlier position. It is nil if there are no gaps.
 local gaps, first_gap = {}, nil
 
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
@@ -126,7 +126,7 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by wait for each place by which its waiter has moved up.
+-- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by `wait` ms for each place by which its waiter has moved up.
 -- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
 -- scores. The earliest scores come first, so that the order of the waiters never changes.
 local function move_up(q, wait, moved)
@@ -186,7 +186,8 @@ local function take(lock, q, grant, lease, wait)
   tidy(q)
 end
 -- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
--- subscribe. freed is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a little later.
+-- subscribe. The argument `freed` is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a
+-- little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end

@@ -61,7 +61,8 @@ local function holder_of(lock)
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
 -- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
--- subscribe. freed is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a little later.
+-- subscribe. The argument `freed` is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a
+-- little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
@@ -84,7 +85,7 @@ local function last_in_front(crowd)
   return row_of(redis.pcall('zrange', crowd, 16, 16, 'withscores')[2] or redis.pcall('zrange', crowd, -1, -1, 'withscores')[2])
 end
 
--- parts_of reads the argument report: CHANNEL; +CHANNEL if the runtime has a ticket; -CHANNEL if it has just had the lock. It returns the mark,
+-- parts_of reads the argument `report`: CHANNEL; +CHANNEL if the runtime has a ticket; -CHANNEL if it has just had the lock. It returns the mark,
 -- the channel, the key of the set of tickets, and the runtime.
 local function parts_of(report, grant)
   local mark, channel = string.match(report, '^([+-]?)(.*)$')
@@ -98,7 +99,7 @@ local function yields(report, grant)
   return redis.pcall('zrange', crowd, 0, 0)[1] ~= nil
 end
 
--- take_ticket puts the runtime behind all others, and returns its place, from 0. last is the last ticket, or nil if there is none. The first ticket
+-- take_ticket puts the runtime behind all others, and returns its place, from 0. `last` is the last ticket, or nil if there is none. The first ticket
 -- begins a row. The set expires 10 minutes after its newest row has begun.
 local function take_ticket(crowd, runtime, last)
   local ticket = math.floor(last or 31) + 1

@@ -30,7 +30,8 @@ local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
 -- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
--- subscribe. freed is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a little later.
+-- subscribe. The argument `freed` is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a
+-- little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
@@ -63,7 +64,7 @@ local function busy(lock, holder)
   demand(lock, holder)
   return {redis.call('pttl', lock), holder}
 end
--- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument timeouts is the prefix
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument `timeouts` is the prefix
 -- of the names of these keys, "{name}:". It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
 -- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.

@@ -14,7 +14,7 @@
 -- Returns the number of subscribers that were notified | nil (this grant does not hold the lock)
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local grant, publish, keep, nobody = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
--- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument timeouts is the prefix
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument `timeouts` is the prefix
 -- of the names of these keys, "{name}:". It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
 -- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
