@@ -201,7 +201,7 @@ var (
 		holdfast.ErrNotReplicated, holdfast.ErrUpgrade, holdfast.ErrForeignKey, holdfast.ErrInvalid,
 		holdfast.ErrResign, holdfast.ErrNoLeader,
 	}
-	_ = map[holdfast.Owner]bool{{}: true} // comparable, zero = none
+	_ = map[holdfast.Owner]bool{{}: true} // an Owner is comparable; the zero Owner means none
 
 	_ func(*holdfast.PermitSemaphore, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error) = (*holdfast.PermitSemaphore).Acquire
 	_ func(*holdfast.PermitSemaphore, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error) = (*holdfast.PermitSemaphore).TryAcquire

@@ -177,8 +177,8 @@ type together struct {
 // leeway is added to the time that the remaining calls get once enough have succeeded. So they get at least this much.
 const leeway = 2 * time.Millisecond
 
-// run makes all calls and returns their errors once all have returned. When a limit of t is reached, it cancels the context of the calls. It calls
-// start once for each, in order; start must not block, but the call that it returns may.
+// run gets call i from start(i), for all i in order, and makes the calls at the same time. When one of the limits in t is reached, run cancels the
+// context of the calls. It returns their errors once all have returned. The function start must not block, but the calls that it returns may.
 func (t together) run(ctx context.Context, start func(i int) (call func(ctx context.Context) error)) []error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -38,8 +38,8 @@ type Options struct {
 	// 0. A failover that loses a grant becomes less likely, not impossible: another replica may be promoted.
 	AckReplicas int
 	// AckTimeout limits the wait for AckReplicas, during which the lease already runs. Default 1 s, or Lease/3 if that is less; at most
-	// Lease/3. Redis replies only after this wait. So AckTimeout must be shorter than the client's ReadTimeout, and than 5 s, the
-	// runtime's own limit for a reply. Leave some time for a round trip.
+	// Lease/3. Redis replies only after this wait. So AckTimeout must be shorter than the client's ReadTimeout, and shorter than 5 s, which
+	// is the longest that the runtime waits for a reply. Leave some time for a round trip.
 	AckTimeout time.Duration
 	// PubSub selects how wake-ups are published. On a single server they are always plain messages; PubSubSharded requires a cluster.
 	PubSub PubSubMode
@@ -87,8 +87,8 @@ type Options struct {
 
 // Handoff limits a turn: the time for which a process keeps a lock in Redis while one local holder after another uses it. Larger
 // values mean fewer calls to Redis; smaller ones give other processes their turn sooner. When a turn ends and no other process
-// subscribes to the lock's channel, the next turn may begin in the same call to Redis. About once a second the lock is left free
-// anyway, for clients that only poll.
+// subscribes to the lock's channel, the next turn may begin in the same call to Redis. But about once a second the process leaves the
+// lock free for 25 ms, because clients that only poll do not subscribe.
 type Handoff struct {
 	Max int           // holders per acquisition in Redis; default 10 000; 1 = no hand-off
 	For time.Duration // time since the acquisition in Redis; default 10 ms, at most Lease/3

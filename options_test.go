@@ -221,7 +221,7 @@ func FuzzOptions_WorkOrAreNamed(f *testing.F) {
 	f.Add(5*second, 100, second, 1<<53+1, int64(time.Millisecond), 1, 0, second, 2)
 	f.Add(int64(-7), -7, int64(-7), -7, int64(-7), -7, -7, int64(-7), 256)
 	f.Fuzz(func(t *testing.T, lease int64, renewBatch int, fairWait int64, most int, passFor int64, waiters, replicas int, ackTimeout int64, pubsub int) {
-		if pubsub >= 256 { // makes the options valid, because random values hardly ever are
+		if pubsub >= 256 { // in such runs the options are made valid, because random values hardly ever are
 			lease, passFor, ackTimeout = second+positive(lease)%(day-second), positive(passFor)%(second/3), positive(ackTimeout)%(second/3)
 			renewBatch, most, waiters = positive(renewBatch)%10_001, positive(most), positive(waiters)
 			fairWait, replicas, pubsub = positive(fairWait), 0, pubsub%2

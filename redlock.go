@@ -25,9 +25,9 @@ import (
 // The lease is lost when the majority is lost; the remaining members are then released at once. Each member is renewed by its own
 // runtime, and a lost member is not acquired again.
 //
-// Exclusion requires that no server restarts empty while a lease from before its crash may last. So each server must either run
-// with appendfsync always, or restart no sooner than the longest lease after the crash. Otherwise a server that restarts empty can
-// give a second holder a majority. Red refuses the same locks as Multi, with ErrInvalid.
+// Exclusion requires that no server restarts without its data while a lease that it granted before the crash may still be valid. So each
+// server must either run with appendfsync always, or stay down for at least the longest lease after a crash. Otherwise a server that
+// restarts empty can give a second holder a majority. Red refuses the same locks as Multi, with ErrInvalid.
 func Red(locks ...*Lock) *MultiLock {
 	m := newMultiLock(locks)
 	m.quorum, m.take = len(m.members)/2+1, m.takeMajority

@@ -99,7 +99,9 @@ func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 }
 
 func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (*Runtime, error) {
-	if strconv.IntSize < 64 { // protoactor's table of actors would panic, or an actor would never start: it takes a hash for a positive int
+	// protoactor turns a 32-bit hash into an int, and uses it as an index of its table of actors. In 32 bits that int may be negative. Then
+	// protoactor panics, or an actor never starts.
+	if strconv.IntSize < 64 {
 		return nil, fmt.Errorf("holdfast: new: %s/%s is not supported, because protoactor needs a 64-bit platform", goruntime.GOOS, goruntime.GOARCH)
 	}
 	if err := checkClient(client); err != nil {

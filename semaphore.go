@@ -13,7 +13,7 @@ import (
 // process that crashes are never returned (those of a PermitSemaphore are). Safe for concurrent use.
 //
 // The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process; among processes there is
-// no order. Waiters for fewer permits do not starve a waiter for several: once such a waiter has been the oldest of its process for
+// no order. A waiter for several permits is not starved by waiters for fewer: once it has been the oldest waiter of its process for
 // 100 ms, it reserves the permits that become free. During a reservation no other waiter is served, and TryAcquire may fail
 // although permits are available. After a reservation, no waiter may reserve until as much time has passed as the reservation
 // lasted. Redisson's waiters ignore reservations.
