@@ -128,8 +128,8 @@ type worker struct {
 	wait   waits
 }
 
-// done records n pairs whose acquires took wait. Pairs that end after the stretch do not count, but their waits do: leaving out the waits
-// in progress at the end would flatter the contender.
+// done records n pairs. Each of their acquires lasted as long as wait says. Pairs that end after the stretch do not count, but their waits do:
+// leaving out the waits in progress at the end would flatter the contender.
 func (w *worker) done(n int, wait time.Duration) {
 	for range n {
 		w.wait.add(wait)

@@ -221,8 +221,8 @@ func TestMigrating_EachWaitsForTheOthers(t *testing.T) {
 	}
 }
 
-// Without Options.Migrating, Holdfast refuses a key that is a string. With it, Holdfast takes a string for a held lock, and refuses only
-// keys of other types.
+// Without Options.Migrating, Holdfast refuses a key that is a string. With the option, Holdfast treats a string as a held lock, and refuses
+// only keys of other types.
 func TestMigrating_OnlyAStringIsALock(t *testing.T) {
 	server := redistest.Shared(t)
 	client := server.Client(t)

@@ -25,9 +25,10 @@ type line struct {
 	points [][2]float64
 }
 
-// axis maps values to shares of its length, and is labelled at its ticks.
+// axis maps places to shares of its length, and is labelled at its ticks. A place is a value on the axis's own scale: on a logarithmic axis, the
+// logarithm of a figure.
 type axis struct {
-	from, to float64 // places, as in a tickMark
+	from, to float64 // the places of its two ends
 	ticks    []tickMark
 	title    string
 }

@@ -61,8 +61,8 @@ func (c *contender) measurePairs(window time.Duration) (repetition, error) {
 	return r, nil
 }
 
-// setKnown sets a figure to amount/by. A negative amount is unknown, and sets nothing: the growth of a heap is negative if more memory was
-// freed elsewhere than the measured objects took.
+// setKnown sets a figure to amount/by. If the amount is negative, the figure is unknown, and setKnown does nothing. For example, the growth of a
+// heap is negative if more memory was freed elsewhere than the measured objects took.
 func setKnown(f report.Figures, name string, amount, by float64) {
 	if amount >= 0 {
 		f[name] = amount / by
