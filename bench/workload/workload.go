@@ -50,7 +50,7 @@ type Workload struct {
 	Section time.Duration `json:"section"`
 	Poll    time.Duration `json:"poll,omitempty"`    // interval at which polling waiters retry: the best of 1, 10 and 100 ms
 	Linger  time.Duration `json:"linger,omitempty"`  // how long a contender keeps released locks, if it can
-	Visits  time.Duration `json:"visits,omitempty"`  // interval at which the last process takes the next lock of the first process; its only work
+	Visits  time.Duration `json:"visits,omitempty"`  // the last process only visits: at this interval it takes the next lock of the first one
 	WaitMin time.Duration `json:"waitMin,omitempty"` // in a Handover, the least time from the beginning of the wait to the release
 	WaitMax time.Duration `json:"waitMax,omitempty"`
 
