@@ -61,7 +61,7 @@ var (
 	aDuration = regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s|m\d+s)\b`)
 )
 
-// add notes the text of an error.
+// add records the text of an error.
 func (e *errorTexts) add(situation string, err error) {
 	e.t.Helper()
 	if !assert.Error(e.t, err, situation) {

@@ -37,7 +37,7 @@ func New(quick bool, redis string) *Results {
 	return r
 }
 
-// End notes when a run ended.
+// End records when the run ended.
 func (r *Results) End() { r.Ended = time.Now().UTC().Truncate(time.Second) }
 
 func machine() Machine {
