@@ -126,7 +126,7 @@ func (s *State) nextSpin() time.Duration {
 
 // listen subscribes to the channel on which releases are published, if the kind of lock has one. It is usually one channel per lock; for a lock
 // with a queue in Redis it is one per grant. There are three special cases:
-//   - A contender on standby does not subscribe, because the contender of this process that is ahead of it does.
+//   - A contender on standby does not subscribe, because another contender of this process is ahead of it, and has subscribed.
 //   - A process far back in a crowd subscribes to the channel of its row instead (package turns).
 //   - The first contender in Redis' queue subscribes to a second channel too: that of the releases of other kinds of lock (Kind.Others).
 func (s *State) listen() {

@@ -37,8 +37,8 @@ type Config struct {
 }
 
 // Watchdog keeps the leases alive. Its wheel says which grants are due. One script renews many of them, so the cost is one renewal for each
-// slot of the wheel, and not one for each lock. An error never moves a deadline: the lock's actor gets a lease.Due and watches the clock,
-// while the watchdog repeats the renewal until the deadline.
+// slot of the wheel, and not one for each lock. A failed renewal does not move the deadline. The watchdog repeats the renewal until then. Meanwhile the
+// lock's actor, which gets a lease.Due, watches the clock.
 //
 // Fixed leases are also in the wheel, until their deadline: a timer for each would cost ten times as much.
 type Watchdog struct {

@@ -67,8 +67,8 @@ func TestFault_BusyWhenItAsksHowMessagesAreTold(t *testing.T) {
 	showHear(t, before, rt)
 }
 
-// TestFault_SentinelByAClusterClient uses the client that go-redis makes for Sentinel if the client may read from replicas: a cluster client,
-// although there is no cluster. Processes with this client and processes with an ordinary client wake each other.
+// TestFault_SentinelByAClusterClient uses a cluster client with Sentinel, although there is no cluster: go-redis makes such a client if its options
+// allow reads from replicas. Processes with this client and processes with an ordinary client wake each other.
 func TestFault_SentinelByAClusterClient(t *testing.T) {
 	t.Parallel()
 	guarded := redistest.SharedGuarded(t)
