@@ -127,6 +127,7 @@ var (
 
 	_ func(*holdfast.Runtime, string, holdfast.ElectionOptions) *holdfast.Election                         = (*holdfast.Runtime).Election
 	_ func(*holdfast.Election, context.Context, func(ctx context.Context, term holdfast.Term) error) error = (*holdfast.Election).Run
+	_ func(*holdfast.Election, context.Context) error                                                      = (*holdfast.Election).Check
 	_ func(*holdfast.Election) bool                                                                        = (*holdfast.Election).IsLeader
 	_ func(*holdfast.Election, context.Context) (holdfast.Leader, error)                                   = (*holdfast.Election).Leader
 	_ func(*holdfast.Election, context.Context) iter.Seq[holdfast.Leader]                                  = (*holdfast.Election).Watch

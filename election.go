@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // Election is a handle to a named election. The processes that call Run elect one leader at a time. Safe for concurrent use.
@@ -128,6 +129,15 @@ func hopeless(err error) bool {
 
 // retryAfter is the longest pause after a call to Redis that failed.
 const retryAfter = time.Second
+
+// Check asks the server whether this election can work. Besides what Runtime.Check asks about a fenced lock, it asks for the rights to announce the
+// leader and to watch who leads. Its error is described at Runtime.Check. A bad name or option is ErrInvalid.
+func (e *Election) Check(ctx context.Context) error {
+	if e.bad != nil {
+		return fmt.Errorf("holdfast: check %s: %w", lease.Quoted(e.lock.Name()), e.bad)
+	}
+	return e.rt.engine.CheckServer(ctx, []*scripts.Kind{scripts.FencedLock, scripts.Electing})
+}
 
 func (e *Election) begin(withoutLead bool) error {
 	e.mu.Lock()

@@ -27,6 +27,11 @@ type Leader struct {
 	Since          time.Duration // when it announced itself, as server time since 1970; set only by LeaderOf
 }
 
+// Electing is not a kind of lock. It contains the calls that a check tries for an election, besides those of the election's lock.
+var Electing = &Kind{Name: "election", Counting: &Counting{Check: func(s *Site, raw string, newID func() string) []Call {
+	return []Call{AnnounceLeader(s, raw, Leader{Token: 1, Grant: newID()}, time.Second), ReadLeader(raw)}
+}}}
+
 // AnnounceLeader returns a call that writes the leader. The parameter `keep` says for how long Redis keeps it. The reply is 0 if the leader does not
 // hold the lock.
 func AnnounceLeader(s *Site, raw string, l Leader, keep time.Duration) Call {

@@ -61,7 +61,7 @@ func ruleOf(command string) string {
 // isChannel reports whether a key of a script is a channel.
 func isChannel(key string) bool {
 	return slices.ContainsFunc([]string{
-		"redisson_lock__channel:", "redisson_rwlock:", "redisson_sc:", "redisson_countdownlatch__channel__",
+		"redisson_lock__channel:", "redisson_rwlock:", "redisson_sc:", "redisson_countdownlatch__channel__", "holdfast_leader:",
 	}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 

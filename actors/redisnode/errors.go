@@ -120,13 +120,13 @@ var ErrInCluster = errors.New("the server is part of a cluster, the client is fo
 
 var errReplica = errors.New("this is a replica, locks need its master")
 
-// ExplainWithHint explains an error as Explain does, and mentions Runtime.Check where that helps.
+// ExplainWithHint explains an error as Explain does, and mentions Runtime.Check and Election.Check where that helps.
 func (c *Errors) ExplainWithHint(err error) error {
 	if err == nil {
 		return nil
 	}
 	if err = c.Explain(err); scripts.IsDenied(err) {
-		return fmt.Errorf("%w (Runtime.Check names every missing right)", err)
+		return fmt.Errorf("%w (Check names every missing right)", err)
 	}
 	return err
 }

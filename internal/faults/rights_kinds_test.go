@@ -33,7 +33,10 @@ func TestFault_RightsOfEachKind(t *testing.T) {
 			u.redis = u.server.Client(t)
 			one, other := u.runtime(t, "one"), u.runtime(t, "other")
 			live(t, &locktest.Place{Addr: u.server.Addr(), Name: redistest.Name(t), Redis: u.redis}, one, other)
-			u.everyRightIsMissed(t, one, kindsOf(kind))
+			for _, kind := range kindsOf(kind) {
+				require.NoError(t, one.CheckFor(t.Context(), kind), "%s", kind)
+			}
+			u.everyRightIsMissed(t, func(rt *holdfast.Runtime) error { return rt.CheckFor(t.Context(), kindsOf(kind)...) })
 		})
 	}
 }
@@ -104,12 +107,9 @@ func (u *user) permit(t *testing.T, name, missing string) {
 	require.NoError(t, u.redis.ACLSetUser(context.Background(), name, rules...).Err(), "%q", rules)
 }
 
-// everyRightIsMissed asserts that a check of the kind finds nothing if the user has the documented rights, and that it finds exactly the missing
-// right if the user lacks one. With -short or the race detector it tests only some of the rights.
-func (u *user) everyRightIsMissed(t *testing.T, complete *holdfast.Runtime, kinds []holdfast.Kind) {
-	for _, kind := range kinds {
-		require.NoError(t, complete.CheckFor(t.Context(), kind), "%s", kind)
-	}
+// everyRightIsMissed asserts that a check finds exactly the missing right if the user lacks one. With -short or the race detector it tests only some
+// of the rights.
+func (u *user) everyRightIsMissed(t *testing.T, check func(rt *holdfast.Runtime) error) {
 	rights := slices.Compact(slices.Sorted(slices.Values(u.rights)))
 	rand.Shuffle(len(rights), func(i, j int) { rights[i], rights[j] = rights[j], rights[i] })
 	for _, right := range rights[:locktest.Scaled(len(rights), 2)] {
@@ -119,7 +119,7 @@ func (u *user) everyRightIsMissed(t *testing.T, complete *holdfast.Runtime, kind
 		require.NoError(t, u.redis.ScriptFlush(t.Context()).Err())
 		rt := locktest.NewRuntime(t, u.client(t, "missing", right), holdfast.Options{NameMapper: appKey, Logger: locktest.Quiet()})
 		var found *holdfast.CheckError
-		if assert.ErrorAs(t, rt.CheckFor(t.Context(), kinds...), &found, "without %s", right) && assert.Len(t, found.Findings, 1, "without %s: %v", right, found) {
+		if assert.ErrorAs(t, check(rt), &found, "without %s", right) && assert.Len(t, found.Findings, 1, "without %s: %v", right, found) {
 			assert.Equal(t, "ACL SETUSER missing "+right, found.Findings[0].Remedy)
 			assert.Regexp(t, "NOPERM|The user executing the script", found.Findings[0].Why)
 		}
@@ -289,7 +289,7 @@ func lifeOfLatch(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime) 
 }
 
 // A user with only the rights that SECURITY.md documents for an election can run one, and watch who leads. If the right to listen is missing, an
-// event says so, and Watch still notices the leader.
+// event says so, and Watch still notices the leader. Election.Check names each missing right.
 func TestFault_RightsOfAnElection(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../SECURITY.md")
@@ -318,6 +318,11 @@ func TestFault_RightsOfAnElection(t *testing.T) {
 		return holdfast.ErrResign
 	})
 	assert.NoError(t, err)
+
+	check := func(rt *holdfast.Runtime) error { return rt.Election("chair", holdfast.ElectionOptions{}).Check(t.Context()) }
+	require.NoError(t, check(one))
+	require.NoError(t, one.CheckFor(t.Context(), holdfast.KindFenced))
+	u.everyRightIsMissed(t, check)
 }
 
 // Locks may linger with the rights that SECURITY.md documents, and Check names a right that is missing. A process that may not publish demands gets

@@ -44,7 +44,7 @@ func TestFault_MissingRight(t *testing.T) {
 			if err != nil {
 				assert.ErrorContains(t, err, `"`+p.Name+`"`)
 				assert.Regexp(t, "NOPERM|The user executing the script can't", err.Error(), missing)
-				assert.Contains(t, err.Error(), "Runtime.Check names every missing right", missing)
+				assert.Contains(t, err.Error(), "(Check names every missing right)", missing)
 			}
 		}
 		for _, key := range places[0].Redis.Keys(t.Context(), "*").Val() {
