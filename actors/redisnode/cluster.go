@@ -137,7 +137,7 @@ func (c *Cluster) Drop(n *Node) {
 }
 
 // AtAddr returns the node at an address. go-redis lists only masters that have slots. But a master that is about to get its first slot already
-// receives calls for the slot's keys (ASK). For such a master, AtAddr makes a client with the options of the redirecting node's client.
+// receives calls for the slot's keys (ASK). For such a master, AtAddr makes a client with the options and hooks of the redirecting node's client.
 func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	host, port, _ := net.SplitHostPort(addr)
 	named := optionsOf(by.Client)
@@ -159,8 +159,13 @@ func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	if c.strays[addr] == nil && named != nil && !c.ended {
 		options := *named
 		options.Addr = addr
-		c.strays[addr] = NewNode(c.newClient(&options), c.replyWait)
-		c.strays[addr].Errors.cluster = true
+		stray := c.newClient(&options)
+		if by.master != nil {
+			stray = withHooksOf(stray, by.master)
+		}
+		n := NewNode(stray, c.replyWait)
+		n.Errors.cluster, n.master = true, by.master
+		c.strays[addr] = n
 	}
 	return c.strays[addr]
 }

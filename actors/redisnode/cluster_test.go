@@ -2,6 +2,7 @@ package redisnode
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/embedded"
 )
 
 // While a node is in use, all callers get the same one, because two nodes for one server would mean two links to it. An unused node
@@ -50,6 +53,44 @@ func TestCluster_RedirectsToTheNewestClient(t *testing.T) {
 	assert.Same(t, newest, c.AtAddr("127.0.0.1:1", newest))
 	c.Drop(newest)
 	assert.NotSame(t, newest, c.AtAddr("127.0.0.1:1", newest), "its client is closed")
+}
+
+// A call that is redirected to a master without slots passes through the hooks of the redirecting master's client, once, and is bounded.
+func TestCluster_StrayHasTheHooks(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start()
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, server.Close()) })
+	var names []string
+	for name, newClient := range map[string]func(*redis.Options) *redis.Client{
+		"hook of the node": nil,
+		"hook of NewClient": func(options *redis.Options) *redis.Client {
+			client := redis.NewClient(options)
+			client.AddHook(seen{names: &names})
+			return client
+		},
+	} {
+		c := NewCluster(redis.NewClusterClient(&redis.ClusterOptions{NewClient: newClient}), &PublishMode{}, time.Second)
+		known := c.newClient(&redis.Options{Addr: "127.0.0.1:1"})
+		if newClient == nil {
+			known.AddHook(seen{names: &names})
+		}
+		t.Cleanup(func() { c.Close(); assert.NoError(t, known.Close()); assert.NoError(t, c.client.Close()) })
+		by := c.node(known)
+		for range 3 { // each redirects to the next
+			names = nil
+			by = c.AtAddr(server.Addr(), by)
+			require.NoError(t, by.Client.Process(t.Context(), NewCommand("ping")), name)
+			pipe := by.Client.Pipeline()
+			_ = pipe.Process(t.Context(), NewCommand("time"))
+			_, err := pipe.Exec(t.Context())
+			require.NoError(t, err, name)
+			names = slices.DeleteFunc(names, func(name string) bool { return name != "ping" && name != "pipelined time" }) // others belong to handshakes
+			assert.Equal(t, []string{"ping", "pipelined time"}, names, name)
+			assert.Equal(t, timeouts{time.Second, time.Second}, timeoutsOf(by.Client), name)
+			c.strays = map[string]*Node{"": by}
+		}
+	}
 }
 
 // No node is known until it has been decided how releases are published. Otherwise a channel could be subscribed to in one way while

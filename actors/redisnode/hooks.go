@@ -23,11 +23,19 @@ func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
 	return bounded
 }
 
+// withHooksOf returns a client with the connections of one client and the hooks of another, in the same way.
+func withHooksOf(client, hooked *redis.Client) *redis.Client {
+	bare := client.WithTimeout(client.Options().ReadTimeout)
+	bare.AddHook(through{hooked, handBackOnce(hooked)})
+	return bare
+}
+
 // detour is what the new client leaves in the context for handBack. A hook of the user may send commands of its own with that context, to this
 // client or to another, and these must not be handed back. So the detour names the client and the first command: handBack hands back only this
 // command, or the pipeline that begins with it. If a hook replaces the first command, or puts another one before it, the commands are sent with the
 // old client's timeouts.
 type detour struct {
+	outer    *detour // the detour on which this one began, or nil
 	of       weak.Pointer[redis.Client]
 	first    redis.Cmder
 	process  redis.ProcessHook         // gets a single command back
@@ -35,6 +43,11 @@ type detour struct {
 }
 
 type detourKey struct{}
+
+func detourIn(ctx context.Context) *detour {
+	d, _ := ctx.Value(detourKey{}).(*detour)
+	return d
+}
 
 // through sends the commands of a client through the hooks of another client.
 type through struct {
@@ -46,7 +59,7 @@ func (through) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (t through) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
-		d := detour{of: t.known, first: command, process: next}
+		d := detour{outer: detourIn(ctx), of: t.known, first: command, process: next}
 		return t.client.Process(context.WithValue(ctx, detourKey{}, &d), command)
 	}
 }
@@ -57,7 +70,7 @@ func (t through) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 		for _, command := range commands {
 			_ = pipe.Process(ctx, command)
 		}
-		d := detour{of: t.known, first: commands[0], pipeline: next}
+		d := detour{outer: detourIn(ctx), of: t.known, first: commands[0], pipeline: next}
 		_, err := pipe.Exec(context.WithValue(ctx, detourKey{}, &d))
 		return err
 	}
@@ -82,8 +95,10 @@ type handBack struct{ of weak.Pointer[redis.Client] }
 // due returns the detour that begins with this command, or the zero value if there is none. It returns no pointer, because the user's own commands
 // pass here, too, and should cost no allocation.
 func (h handBack) due(ctx context.Context, command redis.Cmder) (d detour) {
-	if on, found := ctx.Value(detourKey{}).(*detour); found && on.of == h.of && on.first == command {
-		d = *on
+	for on := detourIn(ctx); on != nil; on = on.outer {
+		if on.of == h.of && on.first == command {
+			return *on
+		}
 	}
 	return d
 }

@@ -15,7 +15,7 @@ type Node struct {
 	Clock      Clock
 	Errors     *Errors
 
-	master *redis.Client // in a cluster: the client that go-redis has for this master
+	master *redis.Client // in a cluster: the client that go-redis has for this master; of a stray: for the master that was the first to name it
 	number int           // in a cluster: the nodes are numbered in the order in which they are made
 	users  int           // in a cluster: calls of Keep minus calls of Forget
 }
