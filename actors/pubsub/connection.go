@@ -7,7 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors/redisnode"
-	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
 // connection is a connection of a link. One goroutine reads, and another one writes subscriptions.
@@ -16,6 +15,8 @@ import (
 // connecting again: each connection is a PubSub of its own, and is used under the context redisnode.Connected.
 type connection struct {
 	pubsub *redis.PubSub
+	server *redisnode.Node
+	try    int             // server is Nodes.Any of this number, or the node of the link
 	ctx    context.Context // ends with the connection
 	end    context.CancelFunc
 	wake   chan struct{} // wakes the writer
@@ -24,11 +25,20 @@ type connection struct {
 // connect makes a connection and reads from it until it breaks or the link is closed. It reports whether the server has replied at all.
 func (l *link) connect(try int) (worked bool) {
 	defer l.config.Events.RecoverIn("connection")
-	pubsub, err := l.dial(try)
+	server := l.node
+	if server == nil {
+		server = l.config.Nodes.Any(try)
+	}
+	if server == nil {
+		return false
+	}
+	server = l.config.Nodes.Keep(server)
+	defer l.config.Nodes.Forget(server)
+	pubsub, err := l.dial(server)
 	if err != nil {
 		return false
 	}
-	c := &connection{pubsub: pubsub, wake: make(chan struct{}, 1)}
+	c := &connection{pubsub: pubsub, server: server, try: try, wake: make(chan struct{}, 1)}
 	c.ctx, c.end = context.WithCancel(l.ctx)
 	defer c.end()
 	defer context.AfterFunc(c.ctx, func() { _ = pubsub.Close() })()
@@ -47,13 +57,7 @@ func (l *link) connect(try int) (worked bool) {
 }
 
 // dial makes a connection and sends a ping. The client's timeouts bound the handshake of a go-redis connection.
-func (l *link) dial(try int) (*redis.PubSub, error) {
-	n := l.node
-	if n == nil {
-		if n = l.config.Nodes.Any(try); n == nil {
-			return nil, rpc.ErrNoAnswer
-		}
-	}
+func (l *link) dial(n *redisnode.Node) (*redis.PubSub, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, deadAfter)
 	defer cancel()
 	pubsub := n.Client.Subscribe(ctx) // no channel yet, so this sends nothing

@@ -70,6 +70,8 @@ func openLink(config *Config, owner *actor.PID, node *redisnode.Node) *link {
 		l.group.Go(l.remind)
 	case config.Own != nil:
 		l.group.Go(l.stay)
+	default:
+		l.group.Go(l.move)
 	}
 	return l
 }

@@ -23,6 +23,22 @@ func (l *link) remind() {
 	}
 }
 
+// move ends the connection of a link for all masters when its server has been replaced as a master, or has lost the slot by which it was chosen. The
+// server may have left the cluster: then the connection stays, but the messages of the cluster do not arrive there any more.
+func (l *link) move() {
+	for l.pause(serverEvery) {
+		l.mu.Lock()
+		c := l.conn
+		l.mu.Unlock()
+		if c == nil {
+			continue
+		}
+		if now := l.config.Nodes.Any(c.try); now != nil && now != c.server {
+			c.end()
+		}
+	}
+}
+
 // stay keeps the connection at the server that executes the scripts. A host name or an address may be moved to a new master. Then new connections
 // for commands lead to the new master, but this connection may survive at the old one. This connection may even receive messages: the old master
 // may have become a replica of the new one, and a master passes messages on to its replicas. But a release at the new master does not count this

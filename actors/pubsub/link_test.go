@@ -129,7 +129,9 @@ type oneNode struct {
 	node *redisnode.Node
 }
 
-func (n oneNode) Any(int) *redisnode.Node { return n.node }
+func (n oneNode) Any(int) *redisnode.Node                 { return n.node }
+func (oneNode) Keep(node *redisnode.Node) *redisnode.Node { return node }
+func (oneNode) Forget(*redisnode.Node)                    {}
 
 // answerOnePing is a server that knows no command but PING. After the first PING it only reads, and never answers.
 func answerOnePing(conn net.Conn) {
