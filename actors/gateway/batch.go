@@ -20,9 +20,12 @@ type batch struct {
 	node  *redisnode.Node
 	acked bool
 	hasty bool // sent by the caller of Run, not by a worker
+	away  bool // calls that the node has redirected, sent by a goroutine of their own (redirect.go)
 	leash
 	calls  []*rpc.Call
 	claims []claim // by call
+
+	home *gateway // takes redirected calls out of the batch; nil without a cluster
 
 	// owned by the gateway
 	begun time.Duration // when the batch was taken from the line

@@ -66,7 +66,7 @@ type gateway struct {
 	cluster *clusterGateway // takes calls back when this node is no longer their master; nil without a cluster
 	options Options
 	jobs    chan *batch
-	group   sync.WaitGroup // waits for the workers
+	group   sync.WaitGroup // waits for the workers, and for the goroutines that follow redirections
 
 	mu       sync.Mutex
 	outgoing []message // to be sent when mu is free
@@ -74,6 +74,7 @@ type gateway struct {
 	inFlight []*batch // oldest first
 	free     int      // idle workers
 	stuck    int      // workers that hang with a batch whose calls have all been answered
+	away     int      // batches of redirected calls, each with a goroutine of its own
 	checkAt  time.Duration
 	timer    clock.Timer
 	unused   []leash // contexts of batches that have ended
@@ -84,6 +85,7 @@ type gateway struct {
 
 const (
 	batchMax = 256 // calls in one pipeline
+	awayMax  = 64  // goroutines that follow redirections; beyond that, the worker follows them
 	StuckMax = 4   // hanging workers that are replaced; if one more hangs, nothing is sent
 )
 
@@ -256,6 +258,9 @@ func (g *gateway) batchOf(calls []*rpc.Call, now time.Duration) *batch {
 	} else {
 		b.ctx, b.cancel = context.WithCancel(g.sender.Ctx)
 	}
+	if g.cluster != nil {
+		b.home = g
+	}
 	for i, call := range calls {
 		b.claims[i].deadline = call.Deadline
 		b.due = min(b.due, call.Deadline)
@@ -329,14 +334,22 @@ func (g *gateway) giveUp(b *batch, now time.Duration) {
 			continue
 		}
 		if b.claims[i].taken.CompareAndSwap(false, true) { // the worker has not answered it
-			g.inVain(b, now, true)
-			g.answer(b.calls[i], rpc.Result{Class: scripts.Unknown, Err: g.node.Errors.NoAnswer()})
+			silent := g.sender.Errors
+			if !b.away {
+				g.inVain(b, now, true)
+				silent = g.node.Errors
+			}
+			g.answer(b.calls[i], rpc.Result{Class: scripts.Unknown, Err: silent.NoAnswer()})
 		}
 	}
 	if b.due != clock.Never {
 		return
 	}
 	b.cancel() // the worker may be waiting for a connection, or retrying a handshake
+	if b.away {
+		g.remove(b) // it occupies no worker
+		return
+	}
 	if g.stuck == StuckMax {
 		b.due = now + redisnode.Silence // no further worker is replaced before one of those that hang has returned; look again later
 		return

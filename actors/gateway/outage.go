@@ -111,11 +111,13 @@ func (g *gateway) returnStrays(now time.Duration) {
 
 // doubtedAt returns the instant from which there is reason to look for another master: batches fail, or the oldest one has hung for lookWait.
 func (g *gateway) doubtedAt() time.Duration {
-	switch {
-	case g.outage.vain > 0:
+	if g.outage.vain > 0 {
 		return 0
-	case len(g.inFlight) > 0:
-		return g.inFlight[0].begun + lookWait
+	}
+	for _, b := range g.inFlight {
+		if !b.away {
+			return b.begun + lookWait
+		}
 	}
 	return clock.Never
 }

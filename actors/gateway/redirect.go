@@ -1,13 +1,16 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -51,6 +54,56 @@ func (b *batch) split(open []int) (here, away []int) {
 		}
 	}
 	return here, away
+}
+
+// detach takes redirected calls out of a batch, for a goroutine that follows the redirections. So a master that does not answer holds up no call to
+// the master that has named it. It returns false if the worker has to follow the redirections itself.
+func (b *batch) detach(redirected []int) bool {
+	g := b.home
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped || g.away == awayMax {
+		return false
+	}
+	b.reached = b.node.Errors.Remember(nil) // a redirection is an answer
+	out := &batch{node: b.node, acked: b.acked, away: true, begun: b.begun, sent: b.sent, due: clock.Never, scratch: &scratch{}}
+	for _, i := range redirected {
+		if b.claims[i].taken.CompareAndSwap(false, true) { // otherwise the gateway has given the call up
+			out.calls, out.replies = append(out.calls, b.calls[i]), append(out.replies, b.replies[i])
+			out.due = min(out.due, b.calls[i].Deadline)
+		}
+	}
+	out.claims = make([]claim, len(out.calls))
+	for i, call := range out.calls {
+		out.claims[i].deadline, out.open = call.Deadline, append(out.open, i)
+	}
+	out.ctx, out.cancel = context.WithCancel(g.sender.Ctx)
+	g.inFlight = append(g.inFlight, out)
+	g.away++
+	g.arm()
+	g.group.Go(func() {
+		defer g.locked(func() {
+			g.away--
+			g.remove(out)
+			out.cancel()
+		})
+		g.sender.runAway(out)
+	})
+	return true
+}
+
+// runAway follows the redirections of a batch that detach has made, and posts the results.
+func (s *Sender) runAway(b *batch) {
+	defer s.recoverBatch(b)
+	defer b.clear()
+	s.follow(b, b.open)
+	for _, i := range s.postExcept(b, b.open) {
+		s.post(b, i, rpc.Result{Class: scripts.Refused, Err: errFlushed})
+	}
+	b.returned = true
 }
 
 // follow sends the redirected calls to the masters that the replies name. If the target of a call cannot be reached, its reply remains

@@ -85,7 +85,7 @@ func (s *Sender) run(b *batch) {
 			open, away = b.split(open) // `open` is posted before `away` is followed, so that answered calls do not wait for another master
 		}
 		open = s.postExcept(b, open)
-		if len(away) > 0 {
+		if len(away) > 0 && !b.detach(away) {
 			s.follow(b, away)
 			open = append(open, s.postExcept(b, away)...)
 		}
@@ -273,10 +273,14 @@ func (s *Sender) postExcept(b *batch, open []int) []int {
 
 // post answers one call, unless the gateway has given it up.
 func (s *Sender) post(b *batch, i int, r rpc.Result) {
-	if r.Err != nil {
-		r.Err = b.node.Errors.ExplainWithHint(r.Err)
+	node := b.node
+	if b.away && b.replies[i].node != nil {
+		node = b.replies[i].node
 	}
-	b.reached = b.node.Errors.Remember(r.Err) || b.reached
+	if r.Err != nil {
+		r.Err = node.Errors.ExplainWithHint(r.Err)
+	}
+	b.reached = node.Errors.Remember(r.Err) || b.reached
 	s.Errors.Remember(r.Err) // s.Errors is for all nodes: Close reads it, and so does a waiter whose node is unknown
 	if b.claims[i].taken.CompareAndSwap(false, true) {
 		r.Last = true
