@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestFault_SlotMovesToASilentMaster stops a master while a slot moves to it. The old master of the slot redirects calls for this slot's free locks to
-// the silent one. That delays no other lock of the old master, and ends no lease there.
+// TestFault_SlotMovesToASilentMaster stops a master while a slot moves to it. The old master of the slot redirects calls for this slot's free locks
+// to the silent one. That delays no other lock of the old master, and ends no lease there.
 func TestFault_SlotMovesToASilentMaster(t *testing.T) {
 	t.Parallel()
 	const moving = 5
