@@ -203,7 +203,7 @@ func (m *MultiLock) takeAll(ctx context.Context, p *plan) ([]*Lease, error) {
 }
 
 // takeInOrder makes one round. While it holds nothing, it waits for members[first] for as long as the caller allows. Then it tries
-// each member before that one without waiting, and waits for each member behind it for at most patience. So a caller that holds
+// each member before that one without waiting, and waits for each member behind it for at most the duration `patience`. So a caller that holds
 // members waits only for members later in the order. On failure it keeps nothing, and returns the member that was unavailable.
 func (m *MultiLock) takeInOrder(ctx context.Context, p *plan, first int, patience time.Duration) (leases []*Lease, busy int, err error) {
 	taken := make([]*Lease, len(m.members))
@@ -238,7 +238,7 @@ func (m *MultiLock) takeInOrder(ctx context.Context, p *plan, first int, patienc
 	return taken, 0, nil
 }
 
-// startingWith returns first, and then the other numbers below n in order.
+// startingWith returns the numbers below n in order, with the number `first` moved to the front.
 func startingWith(first, n int) []int {
 	order := []int{first}
 	for i := range n {
@@ -261,14 +261,14 @@ type jitter func(time.Duration) time.Duration
 
 func (m *MultiLock) jitter(d time.Duration) time.Duration { return m.members[0].rt.engine.Jitter(d) }
 
-// doubled returns d, doubled once for each round so far, up to most.
+// doubled returns d, doubled once for each round so far, but no more than the duration `most`.
 func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 	return min(d<<min(round, 10), most)
 }
 
 // patience returns how long to wait for a later member while holding others. It grows from round to round: short waits end a deadlock soon, long
-// waits outlast a long queue. It is random, so that two callers do not keep giving up at the same time. If most, the time of WithLease or
-// WithAtMost, is set, patience is at most a third of it, so that the caller keeps enough of that time.
+// waits outlast a long queue. It is random, so that two callers do not keep giving up at the same time. The argument `most` is the time of
+// WithLease or WithAtMost, or 0 without them. The wait is at most a third of it, so that the caller keeps enough of that time.
 func patience(jitter jitter, round int, most time.Duration) time.Duration {
 	longest := doubled(patienceMin, round, patienceMax)
 	if most > 0 {
