@@ -185,7 +185,7 @@ func TestActorAPI_TwoRuntimesInOneSystem(t *testing.T) {
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		system := actor.NewActorSystem(
 			actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
-			actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine sleeps through each interval
+			actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine of protoactor lives for an interval; goleak must not find it
 		)
 		defer system.Shutdown()
 		one := p.Runtime(t, holdfast.Options{System: system})

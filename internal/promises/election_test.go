@@ -45,7 +45,7 @@ type mandate struct {
 	*candidate
 	holdfast.Term
 	ctx context.Context
-	end chan error // a value sent here ends the term: lead returns the value
+	end chan error // a value sent here ends the term: the candidate's function returns the value to Run
 }
 
 // newParliament makes an election with one candidate for each runtime. The election is over when the test ends.
@@ -333,7 +333,7 @@ func TestElection_PanicGivesTheLeadershipUp(t *testing.T) {
 	assert.NoError(t, e.Run(t.Context(), func(context.Context, holdfast.Term) error { return holdfast.ErrResign }))
 }
 
-// The leadership is kept until lead returns, no matter how long ago the context that lead was given has ended.
+// A candidate keeps the leadership until the function that it passed to Run returns, no matter how long ago that function's context ended.
 func TestElection_LeadReturnsBeforeAnotherLeads(t *testing.T) {
 	t.Parallel()
 	place := locktest.Somewhere(t)
@@ -394,7 +394,7 @@ func TestElection_NoDeadLettersAfterClose(t *testing.T) {
 	place := locktest.Somewhere(t)
 	system := actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
-		actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine sleeps through each interval
+		actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine of protoactor lives for an interval; goleak must not find it
 	)
 	defer system.Shutdown()
 	rt := place.Runtime(t, holdfast.Options{System: system})

@@ -94,8 +94,8 @@ func TestElection_ResignLeavesTheOthersTime(t *testing.T) {
 	})
 }
 
-// If the message of a change is lost, Watch sees the change at its next look. If the link is down during a change, Watch sees the change as soon as
-// the link is back.
+// If the message about a change of leader is lost, Watch sees the change when it next reads Redis, within 30 s. If the link is down during a
+// change, Watch sees the change as soon as the link is back.
 func TestElection_LostMessageDelaysButLosesNothing(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
 		const key = "holdfast_leader:{chair}"

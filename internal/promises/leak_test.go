@@ -46,7 +46,7 @@ func TestPromise_UnusedLockDisappears(t *testing.T) {
 				stalls := locktest.WatchStalls(t, p)
 				leave(t, p)
 				start := time.Now()
-				seen := start // an acquire that was given up may still get the lock for a while
+				seen := start // when the key was last seen; it may appear late, because an acquire that was given up may still be executed
 				locktest.Await(t, "the key to be gone for good", func() bool {
 					if p.Exists(t) {
 						seen = time.Now()

@@ -209,7 +209,7 @@ func TestLinger_ReadersHaveItAtOnce(t *testing.T) {
 	})
 }
 
-// A client that sends no demand gets the lock within Options.Linger, although this process uses it all the time.
+// A client that sends no demand finds the lock free within Options.Linger, although the process whose locks linger uses it all the time.
 func TestLinger_SilentClientsHaveItInTime(t *testing.T) {
 	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
 		use(t, kind.Lock(one, "orders"))

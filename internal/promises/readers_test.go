@@ -61,8 +61,8 @@ func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {
 	}
 }
 
-// acquireHealed acquires a lock over a link that has just healed. On a busy machine the runtime may notice too late that the link has healed. If
-// an acquire fails for this reason, or gives up after a lease, acquireHealed tries again.
+// acquireHealed acquires a lock over a link that has just healed. On a busy machine the runtime may notice too late that the link has healed.
+// So if an acquire fails with ErrNotAcquired or with a timeout, acquireHealed tries again.
 func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	t.Helper()
 	locktest.Await(t, "a lock over a healed link", func() (acquired bool) {
@@ -77,8 +77,8 @@ func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	return lease
 }
 
-// If the reply to a reader's call is lost, the call counts once, beside another reader's, and leaves nothing behind that would keep
-// writers out.
+// A reader's call whose reply is lost counts once, even while another reader holds the lock. It leaves nothing behind that would keep writers
+// out.
 func TestRWLock_LostReplyOfAReaderCountsOnce(t *testing.T) {
 	t.Parallel()
 	for what, show := range map[string]func(t *testing.T, l *lossy){

@@ -50,7 +50,7 @@ func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *slee
 	return s
 }
 
-// suspend suspends the machine for d, but not Redis: the test itself deletes what Redis would have expired.
+// suspend suspends the machine for d: its clock jumps forward. No time passes in Redis, so the test itself deletes the keys that would have expired.
 func (s *sleeper) suspend(d time.Duration) { s.clock.slept.Add(int64(d)) }
 
 // heldAnswer is an answer of the server that is held back.

@@ -71,7 +71,7 @@ func TestSynctest_CutOffHolderKnowsFirst(t *testing.T) {
 	})
 }
 
-// An idle runtime sends no commands. The day passes at once, because time in a bubble jumps to the next timer.
+// An idle runtime sends no commands. The test watches it for a day, which passes at once, because time in a bubble jumps to the next timer.
 func TestSynctest_IdleRuntimeSleeps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -53,8 +53,9 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	})
 }
 
-// lockInTime waits for a lock: for a fair lock until ctx ends, for another lock at most 300 ms. If a writer releases the lock after a Redisson
-// thread has tried for it, but before the thread waits, the thread misses the message and would sleep until the lease ends.
+// lockInTime waits for a lock: for a fair lock until ctx ends, for any other lock at most 300 ms. The limit is for a Redisson thread that misses
+// a message and would sleep until the lease ends. That happens if a writer releases the lock after the thread has tried for it, but before the
+// thread waits.
 func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock) error {
 	if kind.Queued {
 		return lock.Lock(ctx, 0)
