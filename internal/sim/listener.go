@@ -37,7 +37,7 @@ func newListening(d dice) listening {
 const crowdMax = 8 * time.Second
 
 // aloneMax is the longest time for which a lock may stay free while users wait for it. It applies after the first second to worlds with a mere
-// listener, a subscriber that never acquires. A process pauses for up to 125 ms after its turn; some round trips follow.
+// listener, a subscriber that never acquires. The time covers the pause of a process after its turn, up to 125 ms, and the round trips that follow.
 const aloneMax = 150 * time.Millisecond
 
 // listen makes the mere listener subscribe. The function `over`, which it returns, ends the subscription.

@@ -126,7 +126,7 @@ var faults = []fault{
 		w.say("step the server's clock by %v", d)
 		over := w.plan.lease + calm // the server may take live waiters of a fair lock for dead ones
 		if d < 0 {
-			over += 2*w.plan.lease - d // the server may take a late call for one in time, and execute it after the runtime has cleaned up after it
+			over += 2*w.plan.lease - d // to the server a late call may seem in time, so it may execute the call after the runtime has cleaned up
 		}
 		w.troubles(nil, time.Now().Add(over))
 		w.step(d)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/gosource"
 )
 
-// Overlay writes the input of `go build -overlay` that adds all runtime mutants, each behind a switch, and returns the file to pass to it.
+// Overlay writes a file for `go build -overlay`, and returns its path. A build with it contains all runtime mutants, each behind a switch.
 // The shipped runtime contains no mutant, and the test runtime contains all of the shipped code.
 func Overlay(module, scratch string) (file string, err error) {
 	functions, err := findFunctions(module)

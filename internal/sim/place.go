@@ -49,7 +49,7 @@ type taker interface {
 	TryAcquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
 }
 
-// of returns a process's handle of the place; reads selects the read lock of a read/write lock.
+// of returns a process's handle of the place. For a read/write lock it is the read lock if the argument `reads` is true, else the write lock.
 func (p *place) of(rt *holdfast.Runtime, reads bool) taker {
 	if p.kind == permits {
 		return rt.PermitSemaphore(p.name)

@@ -45,7 +45,7 @@ type process struct {
 	drains  time.Time // when Shutdown was called, or zero if it was not
 	closed  bool
 	gone    bool            // Close or Shutdown has succeeded
-	left    error           // why Close or Shutdown failed: it gave up releases; then every later Close fails, too
+	left    error           // the error of a Close or Shutdown that gave up releases; every later Close then fails, too
 	drawn   time.Time       // when draw was last called
 	ties    map[dice]uint64 // how often each value was drawn at that instant
 }
@@ -83,7 +83,7 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 
 type userKey struct{}
 
-// between waits until an instant at which only this user acts.
+// between makes the user of ctx sleep until an instant at which nobody else acts.
 func (p *process) between(ctx context.Context) {
 	if u, ok := ctx.Value(userKey{}).(*user); ok {
 		u.sleep(between(u.r, 0, 20*time.Microsecond))

@@ -11,8 +11,8 @@ type wait struct {
 	vague bool // the wait may have been granted already, without the user knowing
 }
 
-// patienceOf bounds how long anybody waits for a free lock whose release was announced (A6). Before it tries, a process that has just had
-// its turn pauses for up to 125 ms, and a spin lock's waiter for up to 128 ms.
+// patienceOf bounds how long anybody waits for a free lock whose release was announced (A6). The bound covers two pauses: a process that has
+// just had its turn pauses for up to 125 ms before it tries again, and a spin lock's waiter pauses for up to 128 ms between two tries.
 //
 // In a world with a mere listener, a subscriber that never acquires, the bound after the first second is aloneMax. By then, the processes know that
 // the listener never acquires, so it does not lengthen their pauses. In a world with a crowd, the bound is crowdMax.

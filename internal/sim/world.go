@@ -400,7 +400,7 @@ func (w *world) spare() bool {
 }
 
 // remnants looks for grants of closed processes that the server still has, or has again because it executed a call too late. Two cases are excused.
-// After a step back of the server's clock, a late call counts as in time. And a grant that the server refused to release stays for its lease.
+// After a step back of the server's clock, a late call counts as in time. And a grant that the server refused to release stays until its lease ends.
 func (w *world) remnants() {
 	w.mu.Lock()
 	excused := w.stepped || time.Since(w.refused) <= 2*w.plan.lease // the longest lease that users ask for

@@ -75,8 +75,8 @@ func (s *clustered) roleOf() map[string]string {
 	return roles
 }
 
-// troubles returns the faults of the servers. Some failovers are planned. One that is not planned may forget the last writes; this includes
-// failovers that happen by themselves, because the machine is busy.
+// troubles returns the faults of the servers. A planned failover forgets nothing. Any other may forget the last writes, whether the test causes it
+// or it happens by itself because the machine is busy.
 func (s *clustered) troubles(w *world) []chaos.Fault {
 	troubles := append(slices.Clone(chaos.Servers), w.rotation(),
 		chaos.Fault{Name: "planned failover", Weight: 2, Do: func(ctx context.Context, _ chaos.Target) {

@@ -44,7 +44,7 @@ func (w *world) wrong(format string, args ...any) {
 	w.bad = append(w.bad, fmt.Sprintf(format, args...))
 }
 
-// counts counts what has happened since the last look.
+// counts has the numbers of what has happened since the last look.
 type counts struct {
 	granted, failed, lost, faults atomic.Int64
 	disturbed                     atomic.Int64 // connections of clients that a fault disturbed
