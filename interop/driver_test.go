@@ -52,7 +52,7 @@ var shared struct {
 }
 
 // redisson returns the driver, and starts it if necessary. If the driver is not built, the test is skipped. With HOLDFAST_INTEROP=1,
-// which interop/run sets, the test fails instead. So .ci/run skips these tests when it runs all tests, and runs them later in a separate step.
+// which interop/run sets, the test fails instead. .ci/run does not set it when it runs all tests, but calls interop/run in a later step.
 func redisson(t *testing.T) *driver {
 	t.Helper()
 	if why := missing(); why != "" {

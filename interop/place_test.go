@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// place is one or more servers that both sides use, with each side's way to connect to them. Each place is a row of the table places.
+// place is one or more servers that both sides use, with each side's way to connect to them. The variable `places` has a row for each place.
 type place struct {
 	name string
 	// client returns a new client, for a runtime or to look at the server.

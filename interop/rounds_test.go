@@ -85,8 +85,8 @@ func (f *files) token(token int64) error {
 // lingerOfRounds is long compared with one round, and short compared with all of them together.
 const lingerOfRounds = 5 * time.Millisecond
 
-// Threads of both sides, and of a runtime whose locks linger, increment a number in a plain file. No increment is lost, so two threads
-// never had the lock at the same time. With a read/write lock, every other round only reads; a latch is counted down instead.
+// Threads of both sides, and of a runtime whose locks linger, increment a number in a plain file. If two threads had the lock at the same time,
+// an increment could be lost: the test checks that none is. With a read/write lock, every other round only reads; a latch is counted down instead.
 func TestInterop_ContendedRounds(t *testing.T) {
 	everywhere(t, all, func(t *testing.T, m *meeting) {
 		t.Parallel()

@@ -28,9 +28,9 @@ const (
 // Plan configures a run.
 type Plan struct {
 	Kind     Kind
-	Lease    time.Duration // of the watchdog: a run draws a lease between this and twice as much
+	Lease    time.Duration // a run draws the watchdog's lease at random: from this to twice this
 	Duration time.Duration
-	Least    int     // operations that a run needs, a tenth of them grants; to get them it lasts longer, by locktest.Patience at most
+	Least    int     // after Duration a run continues until it has this many operations, and a tenth as many grants; locktest.Patience at most
 	Mutant   *Mutant // nil if the scripts stay as they are
 	Restart  bool    // the server is killed now and then; it keeps what it has
 	Seed     uint64

@@ -11,8 +11,8 @@ import (
 )
 
 // Main is the TestMain of packages whose tests mostly wait for a lease to end or for Redis. Unless -parallel says otherwise, a short run has
-// twelve tests running at a time. A full run has only four, because it checks times; so has a run with the race detector, because it needs the
-// processors. Main ends the process.
+// twelve tests running at a time. A full run has only four, because it checks times. A run with the race detector has four as well, because it needs
+// the processors. Main ends the process.
 func Main(m *testing.M) {
 	flag.Parse()
 	if !isSet("test.parallel") {

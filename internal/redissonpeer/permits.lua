@@ -6,8 +6,8 @@
 -- ARGV[1] operation
 -- ARGV[2] the client's clock in ms
 -- ARGV[3] command to publish with
--- ARGV[4] a number, or when the permits expire
--- ARGV[i] permits, 16 bytes each
+-- ARGV[4] to try: the time in ms at which the permits expire; to set or to add: the number of permits
+-- ARGV[5] and all that follow: the ids of permits, 16 bytes each
 --
 -- Returns the same as Redisson's script for that operation.
 

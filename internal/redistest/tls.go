@@ -87,8 +87,8 @@ func (a *Authority) must(err error) {
 	}
 }
 
-// StartTLS is Start for a server that accepts only TLS, with a certificate of the authority for 127.0.0.1 that is valid for the given time. It
-// requires certificates of its clients unless args ("--tls-auth-clients", "no") say otherwise.
+// StartTLS is Start for a server that accepts only TLS. The authority signs the server's certificate for 127.0.0.1, which is valid for the time
+// `good`. The server requires certificates of its clients unless args ("--tls-auth-clients", "no") say otherwise.
 func StartTLS(tb testing.TB, a *Authority, good time.Duration, args ...string) *Server {
 	tb.Helper()
 	a.sign("server", &x509.Certificate{

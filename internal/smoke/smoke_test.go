@@ -52,7 +52,7 @@ func TestSmoke_EveryKind(t *testing.T) {
 	}
 }
 
-// On a cluster, every kind passes the same test. The only difference: the messages are not checked.
+// On a cluster, every kind passes the same test, except that the messages are not checked.
 func TestSmoke_Cluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0, 30*time.Second)
 	client := func(t *testing.T) redis.UniversalClient { return locktest.ClusterClient(t, cluster) }

@@ -62,7 +62,7 @@ type acquirer interface {
 	Acquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
 }
 
-// turn acquires the lock, calls inside, and releases the lock.
+// turn acquires the lock, calls the function `inside`, and releases the lock.
 func turn(ctx context.Context, rt *holdfast.Runtime, kind, name string, inside func(token int64)) error {
 	if kind == "semaphore" {
 		if err := rt.Semaphore(name).Acquire(ctx, 1); err != nil {
