@@ -28,10 +28,11 @@ type MultiLock struct {
 // Multi returns a lock that is held when all of the given locks are: Redisson's getMultiLock. The locks may be of different kinds,
 // runtimes and servers, and may also be used on their own.
 //
-// All multi locks acquire their members in the same order, by name and then by position in locks, so they do not deadlock with each other. Deadlocks
-// with other clients (a caller that already holds a member, a Redisson multi lock with another order) are broken by time limits. Only the first wait,
-// while nothing is held, lasts as long as the caller allows. Each later wait is at most 2 s. If a later wait fails, everything is released, and after
-// a random pause the next attempt begins by waiting for the member that was not available.
+// A multi lock acquires its members in order of name, and those of the same name in the order given. So multi locks do not deadlock with each other,
+// unless they were given locks of the same name in different orders. That and other deadlocks (with a caller that already holds a member, or a
+// Redisson multi lock with another order) are broken by time limits. Only the first wait, while nothing is held, lasts as long as the caller allows.
+// Each later wait is at most 2 s. If a later wait fails, everything is released, and after a random pause the next attempt begins by waiting for the
+// member that was not available.
 //
 // The lease is lost when any member is lost. Done, Err and Context then report the end, and the other members are released at once.
 // Closing one of the runtimes ends the lease with ErrClosed.
