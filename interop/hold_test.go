@@ -117,7 +117,7 @@ func (m *meeting) held(t *testing.T, s side, lease time.Duration) party {
 	return p
 }
 
-// complete reports whether a holder of a red lock holds all members. Two of the three are enough to hold the lock: on a busy machine, the third may
+// complete reports whether a holder of a red lock holds all three members. It may hold only two, which are enough: on a busy machine, the third may
 // answer too late, and is then not kept.
 func complete(ctx context.Context, t *testing.T, p party) bool {
 	t.Helper()

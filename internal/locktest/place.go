@@ -44,7 +44,7 @@ func (p *Place) Another(t *testing.T) *Place {
 	return p.Named(redistest.Name(t))
 }
 
-// Named returns the same place with this lock name. In a cluster the name gets a suffix, if needed, so that it is on the same server.
+// Named returns the same place with this lock name. In a cluster the new name gets a suffix if the place's server would not have its key otherwise.
 func (p *Place) Named(name string) *Place {
 	q := *p
 	q.Name = name

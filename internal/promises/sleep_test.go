@@ -59,8 +59,8 @@ type heldAnswer struct {
 	came, goOn chan struct{}
 }
 
-// holdAnswer holds back the next answer about the place's lock that arrives while the lock is held, until the test closes goOn. Other answers pass,
-// for example those of a cluster's other nodes.
+// holdAnswer holds back one answer until the test closes goOn: the next one that is about the place's lock and arrives while the lock is held. Other
+// answers pass, for example those of a cluster's other nodes.
 func (s *sleeper) holdAnswer(t *testing.T, p *locktest.Place) *heldAnswer {
 	about := func(commands []redis.Cmder) bool {
 		return slices.ContainsFunc(commands, func(c redis.Cmder) bool { return strings.Contains(c.String(), p.Name) }) && p.Exists(t)

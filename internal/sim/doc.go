@@ -32,9 +32,9 @@
 //	A9  a runtime that ends grants no new lease, lets holders finish, and ends soon   shutdown.go
 //	A10 nobody acquires a lock before the at-least time of its last holder is over    oracle.leasts
 //
-// When the server has lost data, or its clock was set forward, two leases may both be valid until the first holder learns of the loss. In a
-// healthy process that takes little more than a third of the lease (world.toldWithin). Such overlaps are only counted. A7 is asserted by
-// internal/linearize.
+// When the server has lost data, or its clock was set forward, two leases may both be valid until the first holder learns of the loss. A holder in
+// a healthy process learns of it within little more than a third of the lease (world.toldWithin). Such overlaps are only counted. A7 is asserted
+// by internal/linearize.
 //
 // Runs are deterministic. The scheduler has a choice only when two goroutines are ready at the same instant of the bubble's time. So
 // every message, timer and pause of a user gets an instant of its own, which follows from a hash of the seed, the actor and the time. The

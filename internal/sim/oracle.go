@@ -101,7 +101,8 @@ func (o *oracle) wrong(format string, args ...any) {
 	o.violation(format, args...)
 }
 
-// loses records that the server loses data from now on. The function `over`, which it returns, records how long from now the loss lasts.
+// loses records that the server loses data from now on. The function `over`, which it returns, records when the loss ends: the time `in` after the
+// call of over.
 func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -161,8 +162,8 @@ type kept struct {
 	until time.Time
 }
 
-// isKept reports whether an at-least time explains why the server still has a grant. The server counts the rest of an at-least time from the
-// execution of the release. So the grant may stay after the at-least time, for as long as a call may take.
+// isKept reports whether an at-least time explains why the server still has a grant. The server counts the rest of an at-least time from when it
+// executes the release, which is after the holder has sent it. So the grant may outlast the at-least time by as long as a call may take.
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -90,8 +90,8 @@ func (p *process) between(ctx context.Context) {
 	}
 }
 
-// freshen makes the runtime's client drop connections that broke while idle. With sockets, go-redis itself finds out that a connection is
-// broken before it uses it again. With the simulated connections it cannot, and each broken connection would cost a user an attempt.
+// freshen makes the runtime's client drop connections that broke while idle, by tries that may fail. With sockets, go-redis checks an idle
+// connection before it uses it again. It cannot check a simulated connection, so each broken one would cost a user an attempt.
 func (p *process) freshen(ctx context.Context) {
 	for range 32 {
 		if lease, err := p.rt.Lock("fresh:" + p.name).TryAcquire(ctx); err == nil {

@@ -373,8 +373,8 @@ func (w *world) stays(key string) bool {
 	})
 }
 
-// toldWithin returns how long a holder takes to learn that the server has lost its grant. The holder learns it from the next renewal. That renewal is
-// repeated if the server refuses it because it arrives too late.
+// toldWithin returns how long a holder takes to learn that the server has lost its grant. The holder learns it from the next renewal. If that renewal
+// arrives too late, the server refuses it, and the holder learns of the loss only when the renewal is repeated.
 func (w *world) toldWithin() time.Duration {
 	return w.plan.lease/3 + w.plan.lease/20 + 25*time.Millisecond
 }

@@ -55,7 +55,7 @@ type counts struct {
 // stage is the servers of a world.
 type stage interface {
 	addrs() []string
-	// client returns a client that reaches each server by the link for its address, and that logs in by login.
+	// client returns a client that reaches each server by the link for its address, and logs in with what the function `login` returns.
 	client(links map[string]*faultproxy.Proxy, login func() (string, string)) redis.UniversalClient
 	// everyone returns the test's own client for each server.
 	everyone() []*redis.Client
