@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// tries is the number of runs in which a ratio must be worse before the check fails.
+// tries is the number of runs in which a ratio must be worse than the recorded one before the check fails.
 const tries = 3
 
-// compare measures the guarded workloads. It fails if a ratio is worse than the recorded one (see report.Worse) in every run. Each further run
-// measures only the workloads with a worse ratio.
+// compare measures the guarded workloads, up to `tries` times. It fails if a ratio is worse than the recorded one (see report.Worse) in every run.
+// Each run after the first measures only the workloads with a ratio that was worse before.
 func (f *flags) compare() error {
 	recorded, err := report.Read(f.against)
 	switch {

@@ -108,8 +108,8 @@ func (f *flags) choose(only, peers string) (err error) {
 	return errors.Join(noWorkload, noPeer)
 }
 
-// chosen returns those elements of the slice all whose names match one of the patterns. Without patterns it returns the whole slice. A pattern
-// that matches no name is an error.
+// chosen returns the elements of the slice `all` whose names match one of the patterns. Without patterns it returns the whole slice. A pattern that
+// matches no name is an error.
 func chosen[T any](all []T, patterns, what string, name func(T) string) (some []T, err error) {
 	if patterns == "" {
 		return all, nil

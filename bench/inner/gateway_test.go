@@ -44,8 +44,8 @@ func openBlocking(tb testing.TB, client *redis.Client) caller {
 	}, func() {}}
 }
 
-// openAsync uses AutoPipeline's asynchronous interface. The answers come in the order of the calls, so a single goroutine can wait
-// for one after the other. There is no better way, because AutoPipeline has no callback. So an answer that hangs delays those behind it.
+// openAsync uses AutoPipeline's asynchronous interface. The answers come in the order of the calls, so a single goroutine can wait for one after the
+// other. An answer that hangs delays the answers behind it. This cannot be avoided, because AutoPipeline has no callback.
 func openAsync(options *redis.AutoPipelineOptions) func(tb testing.TB, client *redis.Client) caller {
 	return func(tb testing.TB, client *redis.Client) caller {
 		pipeline, err := client.AsyncAutoPipelineWithOptions(options)
@@ -81,7 +81,7 @@ func (noRetry) NoRetry() bool { return true }
 
 func newCommand(args []any) noRetry { return noRetry{redis.NewCmd(context.Background(), args...)} }
 
-// batches works like actors/gateway, without its deadlines and replaced workers: while all workers are busy, the next batch fills.
+// batches works like actors/gateway: while all workers are busy, the next batch fills. It has no deadlines, and never replaces a worker.
 type batches struct {
 	client *redis.Client
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// waits is a histogram of durations. It is wrong about each by at most 1/32 of its value. Recording allocates nothing.
+// waits is a histogram of durations. The error of a recorded duration is at most 1/32 of the duration. Recording allocates nothing.
 type waits struct {
 	counts [64 << subBits]uint64
 	n      uint64
@@ -128,8 +128,8 @@ type worker struct {
 	wait   waits
 }
 
-// done records n pairs. Each of their acquires lasted as long as wait says. Pairs that end after the stretch do not count, but their waits do:
-// leaving out the waits in progress at the end would flatter the contender.
+// done records n pairs. `wait` is how long each of their acquires took. Pairs that end after the stretch do not count, but their waits do: leaving
+// out the waits in progress at the end would flatter the contender.
 func (w *worker) done(n int, wait time.Duration) {
 	for range n {
 		w.wait.add(wait)

@@ -79,7 +79,7 @@ func (c *child) warmUp(ctx context.Context) error {
 	})
 }
 
-// forAll calls do n times, on the workload's goroutines, and stops at the first error.
+// forAll calls the function `do` n times, on the workload's goroutines, and stops at the first error.
 func (c *child) forAll(n int, do func(i int) error) error {
 	goroutines := c.order.Workload.Goroutines
 	var group sync.WaitGroup

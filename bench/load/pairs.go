@@ -88,7 +88,8 @@ func (c *child) runPairs(o Order) *Sample {
 	return sample
 }
 
-// watch calls stop at the end of the window, and returns when all workers have ended. It calls abandon if the harness orders that, or is gone.
+// watch calls the function `stop` at the end of the window, or earlier if all work is done. It returns when all workers have ended. If the harness
+// orders the process to abandon the run, or is gone, watch calls the function `abandon`.
 func (s *stretch) watch(window time.Duration, ended <-chan struct{}, stop, abandon func()) {
 	over := time.NewTimer(window)
 	defer over.Stop()

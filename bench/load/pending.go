@@ -13,7 +13,7 @@ import (
 const settle = 500 * time.Millisecond
 
 // runPending starts very many acquires of a lock that another client holds. After the window the harness orders that client to release the lock, and
-// sends Drain. Acquires that are not served within another window are given up.
+// sends Drain. An acquire that has not been served one window's length after Drain is given up.
 func (c *child) runPending(o Order) (*Sample, error) {
 	w, client := c.order.Workload, c.clients[len(c.clients)-1]
 	ctx, cancel := context.WithTimeout(context.Background(), far)

@@ -14,8 +14,8 @@ const longest = 10 * time.Minute
 // NewHistogram returns a histogram of durations in ns, exact to three digits.
 func NewHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(longest), 3) }
 
-// waits is a histogram that many goroutines write to. It has a few parts, each shared by some of the goroutines: they seldom wait for
-// each other, and ten thousand goroutines do not need ten thousand histograms.
+// waits is a histogram that many goroutines write to. It is split into a few parts, each shared by some of the goroutines. So the goroutines seldom
+// wait for each other, and ten thousand of them do not need ten thousand histograms.
 type waits struct{ parts []*part }
 
 type part struct {

@@ -34,8 +34,8 @@ type Held interface {
 	Release(ctx context.Context) error
 }
 
-// Keeper is a Held that the contender does not renew by itself. Keep renews it as the contender's documentation recommends, and returns
-// the function that stops renewing. If a renewal fails, Keep calls lost and renews no more.
+// Keeper is a Held that the contender does not renew by itself. Keep renews it as the contender's documentation recommends, and returns the function
+// that stops renewing. If a renewal fails, Keep calls the function `lost` and renews no more.
 type Keeper interface {
 	Keep(ctx context.Context, lost func()) (stop func())
 }

@@ -57,7 +57,7 @@ func words(file string) []string {
 
 func first(values []string, n int) []string { return values[:min(n, len(values))] }
 
-// after returns the value in the first line of a file that reads "name : value".
+// after looks in a file for the first line "name : value", and returns the value.
 func after(file, name string) string {
 	text, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {

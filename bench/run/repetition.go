@@ -95,7 +95,7 @@ func (c *contender) pairFigures(samples []*load.Sample, server counters) (repeti
 		default:
 			f["stuck"] += float64(s.Stuck)
 		}
-		f["idle_longest_ms"] = max(f["idle_longest_ms"], float64(s.Idle)/1e6) // where this figure counts, one process has all clients
+		f["idle_longest_ms"] = max(f["idle_longest_ms"], float64(s.Idle)/1e6) // exact: the workloads that show this figure have one process
 		f["errors"] += float64(s.Errors)
 		f["overlaps"] += float64(s.Overlaps)
 		if s.Error != "" {

@@ -197,7 +197,8 @@ func (r *Run) workload(w workload.Workload) {
 // disturbedMax limits how often a repetition is measured again because other programs were busy meanwhile.
 const disturbedMax = 5
 
-// repetition adds one repetition to the outcome: of c or, if the workload is isolated, of a contender that is opened for this repetition.
+// repetition measures one repetition and adds it to the outcome. It measures c or, if the workload is isolated, a contender that is opened for this
+// repetition only.
 func (r *Run) repetition(n int, p *peer.Peer, w workload.Workload, c *contender, o *report.Outcome) {
 	again := disturbedMax
 	if r.options.Quick {

@@ -87,7 +87,8 @@ func TestRun_ACrowdThatLeaves(t *testing.T) {
 	assert.Less(t, c.Scripts, 8.0)
 }
 
-// A process whose messages take longer than the others' often tries too late when it is first in order. It keeps its place all the same.
+// If the messages of a process take longer than those of the others, the process often tries too late when it is first in order. It keeps its place
+// all the same.
 func TestRun_ACrowdWithASlowProcess(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 2000, Slow: 1})
 	assert.Greater(t, c.Share, 0.4)

@@ -20,7 +20,7 @@ const (
 type wire struct {
 	net.Conn
 	out, in *lane
-	times   time.Duration // how many times as long as usual a message takes
+	times   time.Duration // a factor, not a time: 3 if a message takes three times as long as usual
 
 	mu       sync.Mutex
 	up       bool // the handshake is over

@@ -125,7 +125,7 @@ type world struct {
 // place is the state of the lock with one name.
 type place struct {
 	wanted int     // the number of contenders that wait for it, hold it, or release it
-	waits  []*wait // those that have not ended
+	waits  []*wait // the waits that have not ended
 	held   bool
 	grants int // number of grants so far
 }
@@ -239,7 +239,7 @@ func (w *world) take(ctx context.Context, t testing.TB, rt *holdfast.Runtime, pr
 	return ctx.Err() == nil
 }
 
-// acquire acquires a lock. It gives up when Patience is over.
+// acquire acquires a lock. A process that gives up (see Demand) does so after one to two times Patience.
 func (w *world) acquire(ctx context.Context, process int, lock *holdfast.Lock) (*holdfast.Lease, error) {
 	if w.Patience > 0 && process >= w.Patient {
 		var cancel context.CancelFunc
