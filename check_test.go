@@ -202,7 +202,7 @@ func TestCheck_UserOfACluster(t *testing.T) {
 	rights := clusterRights(t)
 	rt, other := as("all", rights), as("all", rights)
 	require.NoError(t, rt.Check(t.Context()))
-	for range 10 { // so many random names that their keys are on different masters
+	for range 10 { // enough random names that their keys are on different masters
 		name := redistest.Name(t)
 		lease := locktest.Acquire(t, rt.Lock(name))
 		pending := other.Lock(name).AcquireAsync(t.Context())

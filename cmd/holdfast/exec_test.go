@@ -70,7 +70,8 @@ func TestExec_ExitCodes(t *testing.T) {
 	}
 }
 
-// The message about a flag that is unknown has the word that the user wrote, and says what to write instead of several short flags in one word.
+// If a flag is unknown, the message shows the word as the user wrote it. If the word combines several short flags, the message says how to write
+// them.
 func TestUsage_NamesTheFlagAsWritten(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -161,8 +161,8 @@ func (a *app) messages() io.Writer {
 	return a.stderr
 }
 
-// writeBehind makes all further messages not wait for a reader. The function `flush`, which it returns, waits until they are written, but not longer
-// than endWait.
+// writeBehind changes how messages are written: from now on, writing one does not wait for a reader. The function `flush`, which writeBehind returns,
+// waits until all messages are written, but not longer than endWait.
 func (a *app) writeBehind() (flush func()) {
 	b := newBehind()
 	a.behind = b.to(a.stderr)

@@ -142,7 +142,8 @@ func cells(e inspect.Entry, short bool) (c [columnCount]string) {
 	return c
 }
 
-// shortID shortens an owner's ID to the parts that distinguish runtimes, and owners of the same runtime.
+// shortID shortens an owner's ID, which consists of a runtime and an owner, separated by a colon. It keeps the beginning of each: enough to
+// distinguish runtimes, and the owners of one runtime.
 func shortID(id string) string {
 	runtime, owner, found := strings.Cut(id, ":")
 	if !found || len(runtime) <= 8 {

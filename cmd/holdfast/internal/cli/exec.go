@@ -305,8 +305,8 @@ func lockOf(rt *holdfast.Runtime, kind holdfast.Kind, name string) acquirer {
 	return rt.Lock(name)
 }
 
-// awaitLease waits for acquire and returns its results. If a signal has ended the wait, it returns the signal, too. Even then there may be a
-// lease.
+// awaitLease calls the function `acquire`, waits for it, and returns its results. A signal that asks holdfast to end cancels the acquire. In that
+// case awaitLease returns the signal, too. Even then the acquire may have succeeded, and there is a lease.
 func awaitLease(
 	signals <-chan os.Signal, acquire func(ctx context.Context) (*holdfast.Lease, error),
 ) (lease *holdfast.Lease, ended syscall.Signal, err error) {

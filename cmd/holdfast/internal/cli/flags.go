@@ -33,8 +33,8 @@ func newFlags(name string) *flags {
 	return f
 }
 
-// parse reads flags up to the first other argument. Package flag names an unknown flag without the dashes that the user wrote, so parse takes the
-// name from args.
+// parse reads flags up to the first argument that is not a flag. Package flag names an unknown flag without the dashes that the user wrote, so parse
+// takes the name from args.
 func (f *flags) parse(args []string) error {
 	err := f.set.Parse(args)
 	if err == nil || !strings.HasPrefix(err.Error(), "flag provided but not defined: ") {
@@ -44,7 +44,7 @@ func (f *flags) parse(args []string) error {
 	return fmt.Errorf("unknown flag %s%s", text.Show(word), f.apart(word))
 }
 
-// apart returns a hint for a word that combines short flags, which package flag does not read, or "" for any other word.
+// apart returns a hint if the word combines several short flags, as -nq does; package flag rejects such words. For any other word it returns "".
 func (f *flags) apart(word string) string {
 	hint := ": write"
 	for _, letter := range word[1:] {

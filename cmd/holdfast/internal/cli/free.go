@@ -80,8 +80,8 @@ func (a *app) free(ctx context.Context, client redis.UniversalClient, name strin
 	return exitOK
 }
 
-// sameHolders reports whether a lock has the same holders at two looks. If the holders have changed, the user has not agreed to end the leases of
-// the new ones.
+// sameHolders reports whether a lock still has the holders that were shown to the user. If the holders have changed, the user has not agreed to end
+// the leases of the new ones.
 func sameHolders(before, now inspect.Entry) bool {
 	return slices.EqualFunc(before.Holders, now.Holders, func(a, b inspect.Holder) bool { return a.ID == b.ID })
 }

@@ -123,7 +123,7 @@ func (a *app) lead(o leadFlags, in input) int {
 				awaitEnd(ended)
 				return code
 			}
-			catchSuspensions(suspended) // SIGTSTP no longer stops a process that has caught it
+			catchSuspensions(suspended) // needed, because SIGTSTP no longer stops a process that has caught it
 			t.over <- nil
 		}
 	}

@@ -45,7 +45,7 @@ func pageCommand() *command {
 			if opened == exitUsage {
 				return exitUsage
 			}
-			return code // and not opened, which is the code for a signal if one has ended the page: that is how the page normally ends
+			return code // not opened: if a signal has ended the page, as it normally does, opened is the code for that signal
 		},
 	}
 }

@@ -74,8 +74,8 @@ type renewal struct {
 	since   time.Duration // the TTL after it was renewed
 }
 
-// watchRenewal looks at a lock until a holder's time to live rises: the holder has renewed the lease, or acquired the lock again with the same ID. It
-// gives up when the duration `watch` has passed, or when the lock is free.
+// watchRenewal reads a lock again and again until a holder's time to live rises. That means that the holder has renewed the lease, or has acquired
+// the lock again with the same ID. watchRenewal gives up when the duration `watch` has passed, or when the lock is free.
 func watchRenewal(
 	ctx context.Context, client redis.UniversalClient, e inspect.Entry, watch time.Duration,
 ) (last inspect.Entry, seen *renewal, err error) {

@@ -101,8 +101,9 @@ func (o topOptions) lookAt(ctx context.Context, client redis.UniversalClient, na
 	return l
 }
 
-// pause returns the time between a look and the next one. After a slow look it is longer, because Redis was busy with the look. A look that
-// failed before topWait does not make it longer, because Redis is probably away.
+// pause returns the time between the end of a look and the next look. Looks begin every o.every, but the pause is at least topRest times as long as
+// the look before it, because Redis was busy with that look. After a look that failed before topWait the pause is o.every, because Redis is probably
+// away.
 func (o topOptions) pause(l look) time.Duration {
 	if l.err != nil && l.took < topWait {
 		return o.every

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 )
 
-// A long pause follows a look that was slow or timed out, because Redis was busy with it. If a look failed sooner, Redis is probably away, and the
-// pause is not longer.
+// If a look was slow or timed out, a long pause follows it, because Redis was busy with it. If a look failed sooner, Redis is probably away, and the
+// pause has its usual length.
 func TestTop_PausesAfterALook(t *testing.T) {
 	t.Parallel()
 	o := topOptions{every: 10 * time.Second}

@@ -33,7 +33,7 @@ type topView struct {
 
 	open    bool // the page of the selected lock is shown
 	one     inspect.Entry
-	oneAt   time.Time // when the entry in one was read
+	oneAt   time.Time // when v.one was read
 	since   time.Time // when the page was opened
 	renewed time.Time // when a renewal was last seen
 	line    int       // the first line of the page that is shown
@@ -95,8 +95,9 @@ func (v *topView) see(l look) {
 	}
 }
 
-// renewedBetween reports whether a holder's time to live fell by less than the time between two looks: the holder has renewed the lease, or
-// acquired the lock again with the same ID. It ignores small differences, because a look itself takes a moment.
+// renewedBetween compares two looks at a lock. It reports whether a holder's time to live fell by less than the time between the looks. That means
+// that the holder has renewed the lease, or has acquired the lock again with the same ID. It ignores small differences, because a look itself takes a
+// moment.
 func renewedBetween(before, now inspect.Entry, passed time.Duration) bool {
 	const moment = 250 * time.Millisecond
 	ttls := map[string]time.Duration{}

@@ -29,7 +29,8 @@ const Default = "redis://localhost:6379"
 // commas, are a cluster, and so is one host with ?cluster=true. With ?master=NAME, the hosts are Sentinels. Further parameters are db, ca,
 // cert, key, server_name, skip_verify, sentinel_user, sentinel_password, and the timeouts and pool sizes of go-redis.
 //
-// The client calls warn when the URL is probably wrong in a way that the errors of go-redis do not show. It may call warn concurrently.
+// The client calls the function `warn` when the URL is probably wrong in a way that the errors of go-redis do not show. It may call `warn`
+// concurrently.
 func Open(text string, warn func(text string)) (redis.UniversalClient, error) {
 	t, err := parse(text)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // alarm wakes the guardian at a deadline. If the deadline passes while the machine is suspended, it wakes the guardian as soon as the machine
-// resumes. The timeout of poll would not count the time of a suspension.
+// resumes. It uses a timer for that, because the timeout of poll stands still during a suspension.
 type alarm struct{ timer int }
 
 func newAlarm() alarm {

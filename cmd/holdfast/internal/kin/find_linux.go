@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Strays returns the live processes of the run outside its group. Processes of a run inside this one are included only if inner is true,
-// because the holdfast process of that inner run passes signals on to them.
+// Strays returns the live processes of the run outside its group. If inner is false, it leaves out the processes of runs inside this one, because
+// each inner run has a holdfast process that passes signals on to them.
 func (r Run) Strays(inner bool) []int {
 	return r.find(func(pid, group int) bool { return group != r.Group && r.owns(pid, inner) })
 }
@@ -22,9 +22,9 @@ func (r Run) All() []int {
 	return r.find(func(pid, group int) bool { return group == r.Group && live(pid) || r.owns(pid, true) })
 }
 
-// Dead reports whether the only processes that are left in the group are zombies. A zombie stays until its parent reaps it, and the parent may be a
-// daemon that never does: it started the process before it left the group itself. For the system, the group exists as long as a zombie is in it. Dead
-// returns false if it sees no process of the group, because /proc may hide some.
+// Dead reports whether the only processes that are left in the group are zombies. A zombie stays until its parent reaps it. The parent may never do
+// that; it may be a daemon that started the process, and then left the group itself. For the system, the group exists as long as a zombie is in it.
+// Dead returns false if it sees no process of the group, because /proc may hide some.
 func (r Run) Dead() bool {
 	zombies := 0
 	for _, pid := range processes() {

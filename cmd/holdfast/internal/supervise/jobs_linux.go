@@ -24,8 +24,8 @@ func suspend() {
 	}
 }
 
-// Unstopped calls f, which may write to the terminal from the background: if the terminal is set to stop such programs (stty tostop), it does not stop
-// this process. The calling goroutine must be locked to its thread.
+// Unstopped calls f. If f writes to the terminal from the background, this process is not stopped, even if the terminal is set to stop such programs
+// (stty tostop). The calling goroutine must be locked to its thread.
 func Unstopped(f func()) { unstopped(f) }
 
 // unstopped calls f with SIGTTOU blocked on this thread. The kernel sends SIGTTOU to stop a process that changes the terminal from the background.

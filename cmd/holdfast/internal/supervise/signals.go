@@ -37,8 +37,8 @@ func Ends(s os.Signal) bool {
 	return false
 }
 
-// pass passes a signal on to the group. SIGTERM and SIGHUP also reach strays: processes of the run that have left the group. SIGINT and SIGQUIT
-// do not: if a terminal's keys sent them, strays would not get them either. If the command is stopped until it gets the terminal, pass continues
+// pass passes a signal on to the group. SIGTERM and SIGHUP also reach strays: processes of the run that have left the group. SIGINT and SIGQUIT do
+// not, as when the keys of a terminal send them to the group in the foreground. If the command is stopped until it gets the terminal, pass continues
 // the command, so that it handles the signal.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)

@@ -302,8 +302,9 @@ func (r *run) over() bool {
 	return false
 }
 
-// gone reports whether no process of the run is left. It looks for strays twice: a process may end before the first look reaches it, and leave a
-// child with an ID that the look has passed. If there are very many processes, a look takes long; then the pause after it is longer, too.
+// gone reports whether no process of the run is left. It searches for strays twice: a process may end before the first search reaches it, and leave a
+// child with an ID that the search has passed. After a search that has found strays, the pause is ten times as long as the search, which takes long
+// if there are very many processes.
 func (r *run) gone() bool {
 	now := guard.Now()
 	if !errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) && !r.dead(now) || now < r.lookAt {
@@ -318,7 +319,7 @@ func (r *run) gone() bool {
 	return true
 }
 
-// dead reports whether the group has only zombies left. After a look that took long, it pauses as gone does.
+// dead reports whether the group has only zombies left. If not, it looks again only after a pause ten times as long as this look, as gone does.
 func (r *run) dead(now time.Duration) bool {
 	if now < r.deadAt {
 		return false

@@ -16,8 +16,9 @@ type tty struct {
 	given  bool // the command's group is in the foreground
 }
 
-// terminal returns the controlling terminal. If standard input or output is something else, this process may be part of a pipeline, whose other
-// programs may use the terminal, as a pager does. Then the command gets the foreground only once the kernel has stopped it for using the terminal.
+// terminal returns the controlling terminal. If standard input or output is not that terminal, this process may be part of a pipeline in which
+// another program, such as a pager, uses the terminal. Then the command gets the foreground only once the kernel has stopped it for using the
+// terminal.
 func terminal() tty {
 	for _, open := range []func() (int, error){
 		func() (int, error) { return 0, nil },
@@ -36,8 +37,8 @@ func isControlling(fd int) bool {
 	return err == nil
 }
 
-// ours reports whether this process is in the foreground. It stores the answer in the field given, because its callers then give the foreground to
-// the command's group.
+// ours reports whether this process is in the foreground. It also stores the answer in t.given: if this process is in the foreground, the callers
+// give the foreground to the command's group next.
 func (t *tty) ours() bool {
 	if !t.is {
 		return false
