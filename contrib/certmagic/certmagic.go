@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Wrap returns a storage that keeps its data in inner and its locks in Redis. The name of a lock is prefix and certmagic's name,
-// made legal by holdfast.EscapeName. Processes that share inner must use the same prefix.
+// Wrap returns a storage that keeps its data in inner and its locks in Redis. The name of a lock is prefix followed by certmagic's name, both made
+// legal by holdfast.EscapeName. Processes that share inner must use the same prefix.
 //
 // The storage is a certmagic.TryLocker and a certmagic.LockLeaseRenewer too. A watchdog renews the locks, so RenewLockLease renews nothing. But if
 // a lock was lost, RenewLockLease acquires it again, so that certmagic begins no attempt without the lock.
@@ -42,8 +42,8 @@ var (
 	_ certmagic.LockLeaseRenewer = (*storage)(nil)
 )
 
-// String describes the inner storage. certmagic logs its storage. Without this method the log would contain every exported field of the inner
-// storage, even a password.
+// String describes the inner storage, for the log of certmagic. Without this method the log would contain every exported field of the inner storage,
+// even a password.
 func (s *storage) String() string {
 	if inner, ok := s.Storage.(fmt.Stringer); ok {
 		return inner.String()
@@ -130,7 +130,8 @@ func (s *storage) keep(name string, lease *holdfast.Lease) {
 	s.leases[name] = append(s.leases[name], lease)
 }
 
-// replace puts a lease in the place of a lost one. It returns false if the name has no lease any more: certmagic.CleanUpOwnLocks has unlocked it.
+// replace puts a lease in the place of a lost one. If the name has no lease any more, it returns false: certmagic.CleanUpOwnLocks has unlocked the
+// lock meanwhile.
 func (s *storage) replace(name string, lease *holdfast.Lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
