@@ -12,7 +12,7 @@ import (
 // The gateway has many calls to make and must not block on any of them. These benchmarks compare its own pipelines with go-redis's
 // AutoPipeline for that purpose: one goroutine issues EVALSHA calls and receives each result.
 
-// caller issues calls without waiting for their results. It calls done once for each call, on any goroutine.
+// caller issues calls without waiting for their results. It calls the function `done` once for each call, on any goroutine.
 type caller struct {
 	call  func(command []any, done func(error))
 	close func()

@@ -10,7 +10,7 @@ import (
 // far is a time limit that no acquire reaches. Without a deadline redislock would stop waiting after its lease.
 const far = time.Hour
 
-// step executes an Acquire or Release order. It calls the function do, and reports the time that this function returns, or its error.
+// step executes an Acquire or Release order. It calls the function `do`, and reports the time or the error that `do` returns.
 func (c *child) step(client int, do func(client int) (time.Time, error)) {
 	at, err := do(client)
 	if err != nil {

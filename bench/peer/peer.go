@@ -89,8 +89,8 @@ const (
 // lock when it needs it.
 type Batches interface {
 	Lanes() int // number of goroutines that may call Pairs, each with its own lane
-	// Pairs acquires all of the lane's locks and then releases them. It calls done with the number of locks, and with the time it
-	// took to acquire them.
+	// Pairs acquires all of the lane's locks and then releases them. It calls the function `done` with the number of locks, and with the time it took to
+	// acquire them.
 	Pairs(ctx context.Context, lane int, done func(pairs int, wait time.Duration)) error
 	Exclusive(ctx context.Context) error // fails unless exactly one of many requests for a lock is granted
 	Close() error

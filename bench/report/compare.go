@@ -5,10 +5,10 @@ import "fmt"
 // worseBy is the share of a recorded ratio below which a ratio counts as worse.
 const worseBy = 0.75
 
-// Worse compares the ratios of the first contender to the others with the recorded ones. It returns those ratios that are more than a quarter lower
-// than recorded, by workload and contender, and the workloads in which the first contender failed. It compares ratios, because rates depend on the
-// machine more than ratios do. It skips contenders that are missing in either run, and those that use no Redis (sync.Mutex, etcd): the ratio to them
-// says how fast the machine's cores or disk are.
+// Worse compares two runs by the ratios of the first contender to the others. It returns the ratios that are now more than a quarter below the
+// recorded ones, by workload and contender, and the workloads in which the first contender failed. It uses ratios, because rates depend more than
+// ratios on the machine. It skips contenders that are missing in either run, and those that use no Redis (sync.Mutex, etcd): the ratio to them says
+// how fast the machine's cores or disk are.
 func Worse(recorded, now *Results) map[string]string {
 	worse := map[string]string{}
 	for i := range now.Workloads {

@@ -86,7 +86,7 @@ func Commit() string {
 	return commit
 }
 
-// Clean reports whether the tree is that of a commit, without changes.
+// Clean reports whether the commit is known, and the tree has no changes that are not in it.
 func Clean() bool { return !strings.HasSuffix(Commit(), dirtyMark) && Commit() != unknownCommit }
 
 // modules returns the contenders' modules with their linked versions.

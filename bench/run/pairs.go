@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	startIn  = 50 * time.Millisecond // how far ahead the common start of all processes is set, plus a little for each process
+	startIn  = 50 * time.Millisecond // all processes start together, this long after the order, plus a little for each process
 	drainFor = 15 * time.Second      // acquires that still wait this long after the window are cut off
 	stillFor = 5 * time.Second       // if nobody is served for this long after the window, the waiters count as stuck
 	hardWait = 2 * time.Minute       // limit on the wait for a report, beyond the window
