@@ -191,8 +191,8 @@ func (a *app) exec(o execFlags, in input) int {
 	return a.code(result, lost)
 }
 
-// code returns the exit code for a command that has ended. The argument lost is the error of the release, which may be the first to notice that
-// the lock was lost.
+// code returns the exit code for a command that has ended. The argument `lost` is the error of the release: the release may be the first to notice
+// that the lock was lost.
 func (a *app) code(result supervise.Result, lost error) int {
 	switch {
 	case result.Stopped:

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	never      = 50 * 365 * 24 * time.Hour // the deadline until the parent sets one, counted from the start of the machine; it fits into a 32-bit time
-	killRounds = 1000                      // the most rounds of killing: a run may start processes as fast as they are killed
+	never      = 50 * 365 * 24 * time.Hour // the deadline until the parent has sent one, since the start of the machine; it fits into a 32-bit time
+	killRounds = 1000                      // limit on the rounds of killing, because a run may start processes as fast as they are killed
 )
 
 // IsGuardian reports whether this process is a guardian.

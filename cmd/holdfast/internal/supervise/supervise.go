@@ -17,7 +17,7 @@ import (
 
 const (
 	lookMost   = 100 * time.Millisecond // the clock is checked at least this often, because timers stand still while the machine is suspended
-	marginMost = 250 * time.Millisecond // upper limit of margin, the time between the kill of the command and the local deadline
+	marginMost = 250 * time.Millisecond // upper limit of margin(), the time between the kill of the command and the local deadline
 	lookSoon   = 5 * time.Millisecond   // time between looks for the end of a process group
 	killWait   = 10 * time.Second       // how long to wait for the end of a killed process, which the kernel may delay
 )
@@ -106,7 +106,7 @@ type run struct {
 	waits    bool // the command is stopped until it is in the foreground
 	guarded  bool // the guardian has not ended
 	result   Result
-	deadline time.Duration // the latest time of the command's SIGKILL: margin before the local deadline of the lease
+	deadline time.Duration // the latest time of the command's SIGKILL, which is margin() before the local deadline of the lease
 	told     time.Duration // the deadline as last sent to the guardian; the guardian kills the command half a margin after it
 	termAt   time.Duration // when processes that the command has left behind get SIGTERM, or 0 if not yet known
 	killAt   time.Duration // when the group gets SIGKILL, or 0 if no SIGTERM was sent
