@@ -19,7 +19,7 @@ import (
 
 // The handles call these methods. An operation on a lock is one request and one answer. The machines make all decisions about locks.
 
-// Acquire waits for the lock until ctx ends, or until s.Wait has passed if that is set. If there is no error, hold is filled.
+// Acquire waits for the lock until ctx ends, or, if s.Wait is set, until that time has passed. If there is no error, Acquire has filled in hold.
 func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) error {
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
@@ -42,7 +42,7 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 const sendMost = 2 * redisnode.Silence
 
 // lasts reports whether a goroutine with this context may send a call itself. While it sends, for up to sendMost, it does not notice the end of the
-// context. So the deadline of the context must be further away than that, and a cancellation is noticed up to sendMost late.
+// context. So it may send only if the deadline of the context is more than sendMost away. A cancellation is noticed up to sendMost late.
 func lasts(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
 	return ctx.Err() == nil && (!bounded || time.Until(deadline) > sendMost)
@@ -144,8 +144,9 @@ func (e *Engine) answer(r *wait.Request) {
 	}
 }
 
-// AcquireAsync asks for the lock and calls notify once, with the outcome. notify may run on the goroutine of an actor, or before AcquireAsync
-// returns, so it must not block. r is nil if the request was not sent. The caller may cancel r, and must call stop when it knows the outcome.
+// AcquireAsync asks for the lock and calls the function notify once, with the outcome. This call may be made on the goroutine of an actor, or before
+// AcquireAsync returns, so notify must not block. If the request was not sent, r is nil. The caller may cancel r, and must call stop when it knows
+// the outcome.
 func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold, notify func(error)) (r *wait.Request, stop func()) {
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
@@ -172,7 +173,7 @@ func (e *Engine) Cancel(r *wait.Request, cause error) {
 // releaseGrace is the time for which a release waits for Redis after its context has ended.
 const releaseGrace = 500 * time.Millisecond
 
-// Release ends a hold. It sends the request even if ctx has ended. From the end of ctx, it waits up to releaseGrace for the answer.
+// Release ends a hold. It sends the request even if ctx has ended. After the end of ctx, it waits for the answer for at most releaseGrace.
 func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	mine := lasts(ctx) // called before claim, because it panics if ctx is nil: a panic after the claim would leave a hold that nobody can release
 	r, err := e.claim(h)

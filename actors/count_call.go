@@ -13,11 +13,11 @@ import (
 
 // The handles of semaphores and latches call these methods.
 
-// Count carries out an operation on a semaphore or latch. The parameter number is the number of permits to take or give, or the value to set. The
-// result is Redis' answer.
+// Count carries out an operation on a semaphore or latch. The parameter `number` says how many permits to take or give, or is the value to set. If
+// the operation does not wait, the result is the number in Redis' reply.
 //
-// Count returns when ctx ends. The exception is an operation that gives something back: Count waits up to releaseGrace longer for its answer.
-// After that, the operation continues in the background.
+// Count returns when the operation is answered, or when ctx ends. For an operation that gives something back, Count waits up to releaseGrace longer.
+// After that, such an operation continues in the background.
 func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
 	r := e.requests.take(wait.Count, a)
 	r.Count, r.Number, r.Try = op, number, try

@@ -176,10 +176,10 @@ func (e *Engine) closeLanes(late chan struct{}) bool {
 // was suspended, only one look finds no reply, so Close does not take a suspension for a silent Redis.
 const silentLooks = 4
 
-// awaitReleases waits until everything is released. It gives up early if Close is aborted or Redis is silent for too long. A silence that lasts no
-// longer than the pause between two releases of an orphan is normal, so the limit (the variable patience) is longer than that pause.
+// awaitReleases waits until everything is released. It gives up early if Close is aborted or Redis is silent for too long. Redis may seem silent in
+// the pause between two releases of an orphan, when nothing is sent. So the limit (the variable patience) is longer than that pause.
 func (e *Engine) awaitReleases() (gaveUp error) {
-	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // shorter silence is normal: an orphan's release is sent once a window
+	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // an orphan's release is sent once a window
 	heard := e.sender.Heard()
 	for looks := 0; looks < silentLooks; looks++ {
 		over, timer := clock.After(e.clock, patience/silentLooks)

@@ -92,8 +92,8 @@ func newSleepGauge(suspended func() time.Duration) *sleepGauge {
 	return g
 }
 
-// ask asks the kernel how long the machine has been suspended. It stores the answer only if that is at least sleptLeast more than the stored one,
-// so the time never goes backwards.
+// ask asks the kernel how long the machine has been suspended. It replaces the stored answer only by one that is larger by sleptLeast or more, so the
+// time never goes backwards.
 func (g *sleepGauge) ask() {
 	slept := int64(g.suspended() - g.base)
 	for {

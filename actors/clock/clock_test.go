@@ -34,7 +34,7 @@ func TestSystemClock_CountsSuspensions(t *testing.T) {
 	assert.Greater(t, clock.Now(), 30*time.Minute)
 }
 
-// afterAsking returns when the clock is due to ask the kernel again.
+// afterAsking waits until the next call of Now asks the kernel again.
 func afterAsking(t *testing.T, c System) {
 	since := time.Duration(c.sleep.asked.Load())
 	assert.Eventually(t, func() bool { return time.Since(c.start) > since+askEvery }, time.Second, askEvery)

@@ -72,7 +72,7 @@ func New(policy *wait.Policy, address *lease.Address) *State {
 	return &State{policy: policy, address: address, quietAt: clock.Never, alarmAt: clock.Never}
 }
 
-// Start does nothing: a counter makes no grants, which would refer to their actor.
+// Start does nothing. The machines of locks need their actor for the grants that they make, and a counter makes none.
 func (s *State) Start(lease.Actor) {}
 
 // Held reports no lease: a counter has none.
@@ -164,8 +164,8 @@ func (s *State) onDone(now time.Duration, m *countDone) {
 
 // advance does whatever is due at this instant. Handlers only note messages and results; advance decides about the next call to Redis.
 //
-// Attempts come first. If an attempt is not wanted any more, permits may have to be returned, and a reservation may have to be ended. The tasks for
-// that are then sent in the same step.
+// Attempts come first, because an attempt that is not wanted any more leaves tasks: permits may have to be returned, and a reservation may have to be
+// ended. In this order, those tasks are sent in the same step.
 func (s *State) advance(now time.Duration) {
 	s.advanceAttempt(now)
 	s.advanceReservation(now)
@@ -275,8 +275,8 @@ func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timi
 	return t
 }
 
-// forgetResult notes that Redis need not keep the result of a request, unless a duplicate of the request may still arrive. The parameter sent is the
-// instant at which the answered call was sent.
+// forgetResult notes that Redis need not keep the result of a request, unless a duplicate of the request may still arrive. The parameter `sent` is
+// the instant at which the answered call was sent.
 func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration) {
 	if op.Changes && c.duplicateUntil <= sent && len(s.answered) < answeredMax {
 		s.answered = append(s.answered, c.request)

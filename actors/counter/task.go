@@ -68,7 +68,7 @@ func (s *State) advanceGiving() {
 // giveFor is the time for which an unconfirmed return of permits is repeated.
 const giveFor = 30 * time.Second
 
-// undoKeep is the time for which Redis remembers that a request was undone: longer than duplicates of the request may arrive.
+// undoKeep is the time for which Redis remembers that a request was undone. After that time, no duplicate of the request can be executed any more.
 const undoKeep = 10 * time.Second
 
 // undo reverses the effect that an abandoned request may have had. A duplicate of the request that arrives later has no effect, because the
@@ -154,7 +154,7 @@ func (s *State) uncertain(e *task, cause error) error {
 
 var errLostTrack = fmt.Errorf("its answer was lost, and Redis does not keep its result any longer")
 
-// loseTrack reports that the outcome of a request cannot be learned any more, if a copy of the request may have been executed.
+// loseTrack gives up a request whose outcome cannot be learned any more. If a copy of the request may have been executed, an event reports that.
 func (s *State) loseTrack(op *scripts.CountOp, c *copies) {
 	if c.duplicateUntil > 0 {
 		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})

@@ -30,7 +30,7 @@ type want struct {
 const (
 	wantAfter = 100 * time.Millisecond // a waiter for several permits that has been the oldest for this long may reserve them
 	wantMax   = 30 * time.Second       // longest reservation
-	wantStep  = time.Second            // the longest time from an attempt to the renewal or the end of a reservation
+	wantStep  = time.Second            // one attempt reserves for this long at most; a later one renews or ends the reservation before
 	wantSlack = wantStep / 3           // Redis keeps a reservation for this much longer: it must not expire before the call that ends it arrives
 	restMin   = 50 * time.Millisecond  // shortest rest
 )
@@ -42,8 +42,8 @@ func (s *State) noteHead(now time.Duration) {
 	}
 }
 
-// deserves reports whether the oldest waiter may make a reservation now. The result at is the instant from which it may, or clock.Never if it may
-// never do so.
+// deserves reports whether the oldest waiter may make a reservation now. The result `at` is the instant from which the oldest waiter may make one, or
+// clock.Never if it may make none.
 func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	head := s.queue.Front()
 	if head == nil || head.Try || head.Count.Way != scripts.Take || head.Number <= 1 {
@@ -54,8 +54,8 @@ func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 }
 
 // reservation returns the part of an attempt that makes, renews or ends a reservation. Because this part travels with attempts, it costs no call of
-// its own. The result reserve is the time for which Redis keeps the reservation, or -1 to end the present reservation, or 0 if there is nothing to
-// do. The result rest is the time for which nobody may reserve after the reservation has ended.
+// its own. The result `reserve` is the time for which Redis keeps the reservation; -1 ends the present reservation, and 0 changes nothing. The result
+// `rest` is the time for which nobody may reserve after the reservation has ended.
 func (s *State) reservation(now time.Duration) (reserve, rest time.Duration) {
 	w := &s.want
 	yes, _ := s.deserves(now)

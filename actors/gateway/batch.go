@@ -160,9 +160,9 @@ func (b *batch) scriptCalls(calls []int) []*scripts.Call {
 	return b.bundled
 }
 
-// unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. The parameter unacked is the outcome of the
-// pipeline's WAIT. It is stored for each call separately, because a redirected call belongs to a second pipeline, which goes to another server and
-// has its own WAIT.
+// unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. The parameter `unacked` is the outcome of the
+// pipeline's WAIT. This outcome is stored for each call separately, because a redirected call belongs to a second pipeline, which goes to another
+// server and has its own WAIT.
 func (b *batch) unpack(n *redisnode.Node, parcels []parcel, unacked error) {
 	for _, p := range parcels {
 		value, err := p.Result()

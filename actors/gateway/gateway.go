@@ -127,7 +127,7 @@ func (g *gateway) take(call *rpc.Call, run bool) []message {
 const heardWithin = time.Second
 
 // letCallerRun decides whether the goroutine that submits a call may send it: only if a worker is idle, no other call waits, Redis serves, and no
-// replicas must acknowledge. It then makes a batch of the call, which is never put in line.
+// replicas must acknowledge. If so, it makes a batch of the call, and the call is not put in line.
 func (g *gateway) letCallerRun(call *rpc.Call) bool {
 	now, o := g.sender.Clock.Now(), &g.outage
 	serves := o.vain == 0 && now >= o.pausedUntil && o.heard > 0 && now-o.heard < heardWithin
