@@ -30,7 +30,7 @@ type end struct {
 	aborted  sync.Once
 
 	mu  sync.Mutex
-	cut []string // names of locks that Close took from their holders while a Shutdown was waiting for them
+	cut []string // names of locks that Close took from their holders while a Shutdown was waiting for these holders
 }
 
 func (e *end) init() {

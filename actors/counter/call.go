@@ -72,7 +72,7 @@ func (c *copies) disregard() {
 	}
 }
 
-// limitMargin is subtracted from the time for which Redis keeps the result of a request: after the shorter time, the result counts as gone.
+// limitMargin is a safety margin: the result of a request counts as gone this long before Redis deletes it.
 const limitMargin = 3 * time.Second
 
 // ScriptCall returns the script of a call, with its arguments. Redis keeps the result of a request for a limited time by its own clock. No copy of

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onCancel ends the wait of a request that has not been answered yet. If the request returns permits, they are returned all the same. Permits
-// that a call in flight may have taken for the request go back when the reply arrives (onTaken), or by an undo.
+// onCancel ends the wait of a request that has not been answered yet. If the request returns permits, they are returned all the same. A call in
+// flight may have taken permits for the request. These permits go back when the reply arrives (onTaken), or by an undo.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	head := s.queue.Front()
@@ -37,7 +37,7 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 }
 
 // cancelTask answers the caller of a task. A return of permits continues without its caller. Any other operation is undone if it can be, because its
-// caller will not learn of it.
+// caller will not learn whether it was executed.
 func (s *State) cancelTask(e *task, r *wait.Request, cause error) {
 	if e.failures.Last != nil {
 		cause = fmt.Errorf("%w: %w", cause, e.failures.Last)
@@ -79,7 +79,7 @@ func (s *State) onClose(to wait.Stage) {
 			s.emit(s.unconfirmed(a.op))
 		}
 	}
-	if s.returnOwed(); s.pending.number > 0 { // the callers of some permits may have left, so no error would reach them
+	if s.returnOwed(); s.pending.number > 0 { // some callers that return permits may have left, so no error would reach them
 		s.emit(s.unconfirmed(s.pending.op))
 	}
 	for _, r := range s.pending.requests {

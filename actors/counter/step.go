@@ -24,8 +24,8 @@ import (
 //
 // These invariants hold between any two steps:
 //
-//   - Every permit that Redis may have given to this process was handed to a waiter, or is accounted for in owed, pending, a task or the attempt.
-//     Otherwise nothing would ever return it. If a permit is lost nevertheless, an event reports that (Unconfirmed).
+//   - Every permit that Redis may have given to this process was handed to a waiter, or is accounted for in `owed`, in `pending`, in a task or in the
+//     attempt. Otherwise nothing would ever return it. If a permit is lost nevertheless, an event reports that (Unconfirmed).
 //   - A request whose outcome is unknown is repeated under its id, or undone. A new id would take or return its permits a second time.
 //   - No copy of a request is executed after Redis may have deleted the request's result (copies.limit), because it would count as a new
 //     request.
@@ -126,8 +126,9 @@ func (s *State) receive(now time.Duration, message any) {
 	}
 }
 
-// onRequest chooses how a request is served. Requests that take permits or look at the count wait in the queue, permits to return are added up, and
-// any other operation is a task of its own. While the runtime drains, permits can still be returned, but not acquired.
+// onRequest chooses how a request is served. A request that takes permits, or waits for a latch to reach zero, is queued. If a request returns
+// permits, they are added to those that are to be returned anyway. Any other request becomes a task of its own. While the runtime drains, permits can
+// still be returned, but not acquired.
 func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	if s.stage >= wait.Closing || s.stage >= wait.Draining && r.Count.Enters() {
 		s.fail(r, protocol.ErrClosed)

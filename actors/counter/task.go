@@ -10,7 +10,7 @@ import (
 )
 
 // task is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience is over. A task that returns permits
-// continues even without its callers: they have given the permits up, so nobody else could return them. Several tasks run at the same time, but at
+// continues even without its callers: they have given the permits up, so only the task can return them. Several tasks run at the same time, but at
 // most one of them is a return (giving).
 type task struct {
 	copies
@@ -71,8 +71,8 @@ const giveFor = 30 * time.Second
 // undoKeep is the time for which Redis remembers that a request was undone. After that time, no duplicate of the request can be executed any more.
 const undoKeep = 10 * time.Second
 
-// undo reverses the effect that an abandoned request may have had. A duplicate of the request that arrives later has no effect, because the
-// script leaves a note under the id of the request.
+// undo reverses the effect that an abandoned request may have had. A duplicate of the request that arrives later has no effect, because the script of
+// the undo leaves a note under the id of the request.
 //
 // If no copy of the request can have been executed, there is nothing to reverse.
 func (s *State) undo(op *scripts.CountOp, c *copies) {

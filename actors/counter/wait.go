@@ -53,8 +53,8 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 }
 
 // wake schedules the next attempt for this instant at the latest. If an attempt is in flight, wake only notes the instant (wokenFor). The next
-// attempt then follows the one in flight, because permits may have been returned after that attempt's script ran. While Redis does not answer, the
-// back-off decides.
+// attempt then follows the one in flight, because permits may have been returned after that attempt's script ran. If the last attempts have failed
+// and none is in flight, wake changes nothing: the back-off decides when the next attempt is made.
 func (s *State) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:

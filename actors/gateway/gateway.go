@@ -52,9 +52,9 @@ func New(s *Sender, o Options) Gateway {
 // its next call.
 //
 // It enforces the deadlines of calls itself, because go-redis does not. A call without a reply at its deadline is answered with an unknown outcome. A
-// worker that hangs with such a call is replaced, up to StuckMax. The gateway does not interpret results, except to see whether Redis serves at
-// all. While Redis does not serve, all calls except renewals stay in line, and only a probe is sent now and then (outage.go). So the cost of an
-// outage does not depend on how many calls wait.
+// worker that hangs with such a call is replaced, unless StuckMax workers hang already. The gateway does not interpret results, except to see whether
+// Redis serves at all. While Redis does not serve, all calls except renewals stay in line, and only a probe is sent now and then (outage.go). So the
+// cost of an outage does not depend on how many calls wait.
 //
 // The gateway uses go-redis's plain pipelines, not its AutoPipeline. AutoPipeline is as fast (bench/inner/gateway_test.go), but a goroutine must
 // wait for each result. AutoPipeline has no deadlines of its own. It does not reveal the instant just before a call is sent, from which a lease
