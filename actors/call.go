@@ -102,8 +102,9 @@ func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 	return e.clock.AfterFunc(d, func() { e.Cancel(r, protocol.ErrNotAcquired) })
 }
 
-// await waits for the answer to a sent request. Every sent request is answered, even while the engine ends: no actor stops before it has answered.
-// If ctx ends, the request is cancelled after grace. The actor of the lock decides the outcome, because it may have granted the request already.
+// await waits for the answer to a sent request. Every sent request is answered, even while the engine ends: no actor stops before it has answered. If
+// ctx ends, the request is cancelled when the time `grace` has passed. The actor of the lock decides the outcome, because it may have granted the
+// request already.
 //
 // The caller sets recycle only if nothing but ctx can cancel the request. If the answer comes before ctx ends, nothing refers to such a request any
 // more, so await returns it to the pool.

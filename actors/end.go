@@ -91,9 +91,9 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 // Close refuses new requests, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when everything has
 // ended.
 //
-// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx's, and locks that could not be released expire. If a
-// function of the user does not return, for example OnEvent or a hook of the client, Close waits for it for closeGrace or longer, and then returns an
-// error that says what may hang. A later call of Close waits for the same end. If locks were left to expire, the errors of all calls say so.
+// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx.Err(), and locks that could not be released expire. If
+// a function of the user does not return, for example OnEvent or a hook of the client, Close waits for it for closeGrace or longer, and then returns
+// an error that says what may hang. A later call of Close waits for the same end. If locks were left to expire, the errors of all calls say so.
 func (e *Engine) Close(ctx context.Context) error {
 	e.door.Lock()
 	e.closing.Store(true)

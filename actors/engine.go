@@ -110,7 +110,7 @@ type Engine struct {
 	checks sync.WaitGroup // calls of CheckServer, and the goroutines that outlive them
 
 	closing atomic.Bool
-	door    sync.RWMutex // held to set closing, and to begin a CheckServer
+	door    sync.RWMutex // held to set `closing`, and to begin a CheckServer
 	end     end
 	ending  atomic.Bool   // the engine is stopping its actors, so a front obeys a Stop
 	stopped chan struct{} // the guardian has stopped
@@ -370,9 +370,9 @@ func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 // Now returns the present instant of the engine's clock.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 
-// Time converts an instant of the engine's clock to a time.Time with a monotonic reading. It adds the time left until the instant to time.Now. A
-// fixed difference between the engine's clock and Go's monotonic clock would not do, because a suspension changes it. Time calls time.Now first, so a
-// pause before it reads the engine's clock makes a deadline earlier, never later.
+// Time converts an instant of the engine's clock to a time.Time with a monotonic reading. The result is time.Now plus the time that is left until the
+// instant. A fixed difference between the engine's clock and Go's monotonic clock would not do, because a suspension changes it. Time calls time.Now
+// first and reads the engine's clock second, so a pause between the two makes a deadline earlier, never later.
 func (e *Engine) Time(instant time.Duration) time.Time {
 	present := time.Now()
 	return present.Add(instant - e.clock.Now())

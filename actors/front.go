@@ -21,8 +21,8 @@ type front struct {
 
 const frontCount = 16
 
-// cancelByID cancels an acquire that an actor of the user has sent. id is the number that the user's actor gave the acquire. kind is also needed,
-// because one actor of the engine serves both the readers and the writers of a name.
+// cancelByID cancels an acquire that an actor of the user has sent. The field id is the number that the user's actor gave the acquire. The field kind
+// is needed, too, because one actor of the engine serves both the readers and the writers of a name.
 type cancelByID struct {
 	requester lease.Ref
 	id        uint64

@@ -37,7 +37,7 @@ type batch struct {
 	*scratch
 	sent      time.Duration
 	unbundled bool              // calls are not bundled any more
-	lost      bool              // no reply came from Redis, or the replies cannot be told apart
+	lost      bool              // no reply came from Redis, or it is unknown which call each reply belongs to
 	reached   bool              // a reply shows that Redis serves
 	returned  bool              // go-redis and the hooks of the client have returned
 	missing   []*scripts.Script // scripts that the server lacks

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// clusterGateway has a gateway for each master of a cluster, so that calls to a silent master do not delay others. It forwards each call by its
-// key, and decides nothing else. A goroutine that holds its mutex may lock the mutex of a gateway, but not the other way round.
+// clusterGateway has a gateway for each master of a cluster, so that calls to a silent master do not delay others. It forwards each call by its key,
+// and decides nothing else. A goroutine that holds the mutex of a clusterGateway may lock that of a gateway, but not the other way round.
 type clusterGateway struct {
 	// fixed at construction
 	sender  *Sender
