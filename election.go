@@ -32,7 +32,8 @@ type Election struct {
 
 // ElectionOptions configures an Election. The zero value works.
 type ElectionOptions struct {
-	// Value is what other processes learn about this process when it leads, such as its address. Default: Options.Process, or else the runtime's ID.
+	// Value is what other processes learn about this process when it leads, such as its address. Default: Options.Process, or the runtime's ID if
+	// Options.Process is empty.
 	Value string
 	// Lease is the lease of the leadership: after a crash of the leader, nobody else can be elected until it has expired.
 	// 50 ms to 24 h; default Options.Lease.
@@ -72,20 +73,20 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 	return e
 }
 
-// Run campaigns for the leadership and calls lead while this process leads. It campaigns again after a term that was lost or that Resign has ended,
-// and when lead has returned nil. It returns nil when ctx ends or lead returns ErrResign. If lead returns another error while the term lasts, Run
-// returns that error. Once lead's context has ended, Run ignores what lead returns, unless it is ErrResign.
+// Run campaigns for the leadership and calls lead while this process leads. It campaigns again when the term was lost, when Resign has ended it, and
+// when lead has returned nil. It returns nil when ctx ends or lead returns ErrResign. If lead returns another error while the term lasts, Run returns
+// that error. Once lead's context has ended, Run ignores what lead returns, unless it is ErrResign.
 //
-// lead's context ends with the term, before anyone else can lead: when ctx ends, after Resign, or when the lease is lost. After Resign its cause is
-// ErrResign, after a loss the lease's Err. LeaseFromContext returns the lease. The leadership is given up only after lead has returned, so lead
-// should return soon after its context has ended. If lead panics, the leadership is given up and the panic propagates.
+// lead's context ends when ctx ends, after Resign, or when the lease is lost, and always before anyone else can lead. After Resign the cause of
+// lead's context is ErrResign; after a loss it is the lease's Err. LeaseFromContext returns the lease. The leadership is given up only after lead has
+// returned, so lead should return soon after its context has ended. If lead panics, the leadership is given up and the panic propagates.
 //
 // While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying. Only the first of several failures in a row is logged.
 //
-// Run returns ErrInvalid for a bad name or option, or if this Election's Run is running already. If the keys of the election's lock hold other
-// data, it returns ErrForeignKey. If they are on another master of a cluster, and the client is for a single server, it returns the server's error.
-// If only the key "holdfast_leader:{name}" holds other data, the leader is elected but not announced, and Run logs that. When the runtime is closed,
-// Run returns ErrClosed after lead has returned. Runtime.Shutdown waits for a term in progress, so end ctx first.
+// Run returns ErrInvalid for a bad name or option, or if an earlier call of this Election's Run has not returned yet. If the keys of the election's
+// lock hold other data, it returns ErrForeignKey. If they are on another master of a cluster, and the client is for a single server, it returns the
+// server's error. If only the key "holdfast_leader:{name}" holds other data, the leader is elected but not announced, and Run logs that. When the
+// runtime is closed, Run returns ErrClosed after lead has returned. Runtime.Shutdown waits for a term in progress, so end ctx first.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
 	if err := e.begin(lead == nil); err != nil {
 		return fmt.Errorf("holdfast: run for %s: %w", lease.Quoted(e.lock.Name()), err)

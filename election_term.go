@@ -75,8 +75,8 @@ func (t *term) resigned() bool {
 	return errors.Is(t.err, ErrResign) || t.began && errors.Is(context.Cause(t.ctx), ErrResign)
 }
 
-// announce writes to Redis who leads, and closes the channel announced after the first attempt. It repeats the announcement until the term ends,
-// because Redis may lose it.
+// announce writes to Redis who leads. It repeats the announcement until the term ends, because Redis may lose it. After the first attempt, successful
+// or not, it closes the channel `announced`.
 func (t *term) announce(announced chan struct{}) {
 	e := t.election
 	call := scripts.AnnounceLeader(e.rt.engine.Site(), e.lock.address.Raw, scripts.Leader{
@@ -97,7 +97,7 @@ func (t *term) announce(announced chan struct{}) {
 	}
 }
 
-// lookEvery is the longest time between two announcements of a leader, and between two looks of a Watch.
+// lookEvery is the longest time between two announcements of a leader, and the longest time after which a Watch asks again who leads.
 func (e *Election) lookEvery() time.Duration {
 	return min(max(e.options.Lease, time.Second), 30*time.Second)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Leader asks Redis who leads. The error matches ErrNoLeader if nobody does, or if the leader has not announced itself yet. It wraps
-// the cause when Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s).
+// Leader asks Redis who leads. The error matches ErrNoLeader if nobody leads, or if the leader has not announced itself yet. The error wraps the
+// cause if Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s).
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	ctx, cancel := e.untilClosed(ctx)
 	defer cancel()
@@ -92,7 +92,7 @@ func (e *Election) watch(ctx context.Context, yield func(Leader) bool) {
 	}
 }
 
-// tellLeaders calls OnLeader for each new leader, until the function that it returns is called.
+// tellLeaders calls OnLeader for each new leader, until the returned function stop is called.
 func (e *Election) tellLeaders(ctx context.Context) (stop func()) {
 	if e.options.OnLeader == nil {
 		return func() {}

@@ -6,12 +6,12 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps an error of Redis or of the context, which
-// is its cause. An error about a lock names the lock.
+// Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps the error of Redis or of the context that caused it. An
+// error about a lock names the lock.
 var (
-	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, WithWait elapsed, or ctx ended; then the error also matches ctx.Err().
-	// If others have the lock, the error is a *BusyError (errors.As). Otherwise, either ctx had ended before the call, or Redis did not answer within
-	// the wait. If Redis did not answer, the error wraps the cause, such as a net.Error. (For semaphores, which have no holders,
+	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, the time of WithWait elapsed, or ctx ended. If ctx ended, the error also
+	// matches ctx.Err(). If others have the lock, the error is a *BusyError (errors.As). Otherwise, either ctx had ended before the call, or Redis did
+	// not answer within the wait. If Redis did not answer, the error wraps the cause, such as a net.Error. (For semaphores, which have no holders,
 	// ErrNotAcquired also means that too few permits are available.)
 	ErrNotAcquired = protocol.ErrNotAcquired
 	// ErrNotHeld: the lease was already released when Release or Extend was called.
@@ -27,9 +27,9 @@ var (
 	ErrNotReplicated = protocol.ErrNotReplicated
 	// ErrUpgrade: the owner of a read lock asked for the write lock, which can never succeed.
 	ErrUpgrade = protocol.ErrUpgrade
-	// ErrForeignKey: the key exists, but does not hold the lock asked for. Either the key has another type, or its value is not a lock, or its
-	// value is a lock of an incompatible kind. Or another key that the lock needs, such as its queue, holds something else: the error names the
-	// key. The keys are left unchanged.
+	// ErrForeignKey: the key exists, but does not hold the lock asked for. Either the key has another type, or its value is not a lock, or its value is
+	// a lock of an incompatible kind. Or another key that the lock needs, such as its queue, holds something else; the error then names that key. All
+	// keys are left unchanged.
 	ErrForeignKey = protocol.ErrForeignKey
 	// ErrInvalid: a name, option or argument is invalid.
 	ErrInvalid = protocol.ErrInvalid
@@ -40,9 +40,9 @@ var (
 	ErrResign = errors.New("the leader resigns")
 )
 
-// BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired. Fields: Name, the Holder's owner field, TTL
-// (the time until Redis frees the lock, unless its lease is renewed) and Local. If Local is true, this runtime holds the lock, possibly for
-// the caller itself: to re-enter, acquire with WithOwner, or with the context that Do passes to its function. See [protocol.BusyError].
+// BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired. Fields: Name, the Holder's owner field, TTL (the
+// time until Redis frees the lock, unless its lease is renewed) and Local. If Local is true, this runtime holds the lock, possibly for the caller
+// itself. To re-enter, acquire with WithOwner, or with the context that Do passes to its function. See [protocol.BusyError].
 type BusyError = protocol.BusyError
 
 // CheckError is the error of Runtime.Check and Runtime.CheckFor. Findings lists the problems, the most important first; Causes are the

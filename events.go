@@ -35,8 +35,8 @@ type (
 	// RenewFailed reports that a renewal failed. The renewal is retried until the lease's deadline. Fields: Kind, Name, ID, Left (the time
 	// until the deadline) and Err. See [protocol.RenewFailed].
 	RenewFailed = protocol.RenewFailed
-	// Unconfirmed reports that the runtime gave up on a release, a count-down or the undoing of an acquire: permits or a count-down may be
-	// missing. Fields: Name, Do (what was given up) and Err. See [protocol.Unconfirmed].
+	// Unconfirmed reports that the runtime gave up on a release, a count-down or the undoing of an acquire, so permits or a count-down may be missing.
+	// Fields: Name, Do (what was given up) and Err. See [protocol.Unconfirmed].
 	Unconfirmed = protocol.Unconfirmed
 	// Reconnected reports that the runtime subscribed again after the connection for wake-ups broke, or after Redis had refused a subscription.
 	// The waiters concerned retry. Field: the number of Channels. See [protocol.Reconnected].

@@ -124,7 +124,7 @@ func ExampleMulti() {
 	// one is taken: true
 }
 
-// The same name on three independent servers: two of them are a majority.
+// A red lock locks one name on three independent servers. Two of them, a majority, are enough to hold it.
 func ExampleRed() {
 	ctx := context.Background()
 	var locks []*holdfast.Lock

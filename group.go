@@ -170,11 +170,11 @@ func (g *group) id() string {
 // together runs n calls at the same time.
 type together struct {
 	n        int
-	enough   int // once this many have succeeded, the rest get as much time as has passed, plus leeway; 0 for no such limit
+	enough   int // once this many have succeeded, the rest get as long as these have taken, plus leeway; 0 for no such limit
 	hopeless int // once this many have failed, the rest are cancelled; 0 for no such limit
 }
 
-// leeway is added to the time that the remaining calls get once enough have succeeded. So they get at least this much.
+// leeway is the shortest time that the remaining calls get once enough have succeeded.
 const leeway = 2 * time.Millisecond
 
 // run gets call i from start(i), for all i in order, and makes the calls at the same time. When one of the limits in t is reached, run cancels the

@@ -124,10 +124,9 @@ func (s *Server) start(options holdfast.Options) (rt *holdfast.Runtime, link *pi
 	return rt, link, closeClient
 }
 
-// HeldElsewhere makes another process acquire the lock with this name, and renew it until the function free is called or the test ends. The lock
-// is a plain one, for which fair, fenced and spin locks wait, too. Read/write locks and semaphores report ErrForeignKey: let another Runtime hold
-// those. HeldElsewhere fails the test if the lock does not become free within 10 s. With Options.NameMapper, name is
-// the mapped name.
+// HeldElsewhere makes another process acquire the lock with this name, and renew it until the function free is called or the test ends. It is a plain
+// lock. Fair, fenced and spin locks of the same name wait for it, too. Read/write locks and semaphores report ErrForeignKey instead, so let another
+// Runtime hold those. HeldElsewhere fails the test if the lock does not become free within 10 s. With Options.NameMapper, name is the mapped name.
 func (s *Server) HeldElsewhere(name string) (free func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), elsewhereWait)
@@ -150,8 +149,8 @@ const elsewhereWait = 10 * time.Second
 
 // Lose deletes the key with this name, as an eviction or an operator would. The lock is then free in Redis at once. Its holder learns of the loss at
 // the next renewal, within a third of the lease. The holder of a fixed lease may learn of it only when it releases the lock or the lease ends. With
-// Options.NameMapper, name is the mapped name. The acquired permits of a PermitSemaphore are not lost, because another key has them: take them back
-// with inspect.Free and the server's Client.
+// Options.NameMapper, name is the mapped name. Lose does not affect the acquired permits of a PermitSemaphore, because they are stored under another
+// key. To take them back, use inspect.Free with the server's Client.
 func (s *Server) Lose(name string) {
 	s.t.Helper()
 	s.redis.Del(name)

@@ -54,7 +54,7 @@ type ListOptions struct {
 	Batch     int    // keys per SCAN and per pipeline; default 200, at most 1000
 }
 
-// Look returns what Redis knows about a name, 1 to 512 bytes. For a name that is not in use it returns an Entry that has only a Name. If the key
+// Look returns what Redis knows about a name of 1 to 512 bytes. For a name that is not in use it returns an Entry that has only a Name. If the key
 // holds something other than a lock, the error matches holdfast.ErrForeignKey; for a bad name it matches holdfast.ErrInvalid.
 func Look(ctx context.Context, client redis.UniversalClient, name string) (Entry, error) {
 	o, err := newLooker(client).lookAt(ctx, name)

@@ -357,7 +357,7 @@ func TestLook_ForeignKeys(t *testing.T) {
 	assert.ElementsMatch(t, keys, left)
 }
 
-// If another key of a lock, such as the key of its queue, holds something else, Look shows the lock without it.
+// If another key of a lock, such as the key of its queue, holds something else, Look shows the lock without what that key should hold.
 func TestLook_ForeignSideKeys(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)

@@ -68,9 +68,10 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	return nil
 }
 
-// countRows adds to sum the processes that wait for a lock, but do not subscribe to its channel: when very many processes wait, those at the back
-// subscribe to the channel of their row instead (scripts/lib/crowd.lua). subscribers has the number of subscribers of each lock's channel at this
-// server. If a lock's channel has fewer than CrowdLeast, no process subscribes to the channel of a row.
+// countRows counts the processes that wait for a lock without subscribing to its channel, and adds their numbers to sum, by the lock's channel. When
+// very many processes wait, those at the back subscribe to the channel of their row instead (scripts/lib/crowd.lua). The map subscribers has the
+// number of subscribers of each lock's channel at this server. If a lock's channel has fewer than CrowdLeast, no process subscribes to the channel of
+// a row.
 func countRows(ctx context.Context, master redis.UniversalClient, subscribers, sum map[string]int64) error {
 	for channel, n := range subscribers {
 		if n < scripts.CrowdLeast || !scripts.HasRows(channel) {

@@ -47,8 +47,9 @@ type scene struct {
 	perform func(ctx context.Context, s *stage, lock string) error
 }
 
-// checkURL reports what is wrong with a Redis URL. It does not repeat a part that may belong to a password: no part of a URL that cannot be parsed,
-// and nothing of the path or the parameters if they contain an @. For example, the password in redis://:9/secret=@host looks like a port and a path.
+// checkURL reports what is wrong with a Redis URL. Its error repeats no text that may belong to a password: nothing of a URL that cannot be parsed,
+// and nothing of the path and the parameters if one of them contains an @. For example, the password in redis://:9/secret=@host looks like a port and
+// a path.
 func checkURL(raw string) error {
 	const doubt = "is a special character in the password not percent-encoded?"
 	_, err := redis.ParseURL(raw)
