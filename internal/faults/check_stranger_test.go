@@ -214,8 +214,8 @@ func (e *exchanging) Read(p []byte) (int, error) {
 	return e.Conn.Read(p)
 }
 
-// A check asks each question about all kinds at once: one more kind costs less than one more exchange with the server. Otherwise a check of a distant
-// server, or on a busy machine, would not end within its time limit. It would then report that the server does not answer.
+// A check asks each question about all kinds at once, so one more kind costs less than one more exchange with the server. Otherwise a check of a
+// distant server, or on a busy machine, would not end within its time limit. It would then report that the server does not answer.
 func TestFault_CheckExchangesLittle(t *testing.T) {
 	t.Parallel()
 	var count exchanges

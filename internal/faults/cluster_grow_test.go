@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A cluster grows: a slot moves to a master that has no slots yet, so CLUSTER SLOTS does not list it. Locks that are held in the slot stay held,
-// and free ones can be acquired.
+// A cluster grows: a slot moves to a new master. CLUSTER SLOTS does not list that master as long as it has no slots. Locks that are held in the slot
+// stay held, and free ones can be acquired.
 func TestFault_SlotMovesToAnEmptyMaster(t *testing.T) {
 	t.Parallel()
 	for name, addr := range map[string]func(host, port string) string{
@@ -71,8 +71,8 @@ func showGrowing(t *testing.T, addr func(host, port string) string, args ...stri
 	client := redis.NewClusterClient(options)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
-	// Each lock has one key. While the slot moves, Redis answers TRYAGAIN to a script with keys on both masters, such as a renewal of several locks: the
-	// runtime then renews them one by one.
+	// Each lock has one key. While the slot moves, Redis answers TRYAGAIN to a script with keys on both masters, such as a renewal of several locks. The
+	// runtime then renews the locks one by one.
 	held := make([]*holdfast.Lease, 5)
 	for i := range held {
 		held[i] = locktest.Acquire(t, rt.Lock(nameIn(t, slot)))

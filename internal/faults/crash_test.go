@@ -18,8 +18,8 @@ import (
 
 func crashLease() time.Duration { return locktest.Unhurried(900 * time.Millisecond) }
 
-// keepings are the ways in which Redis persists writes. With everysec, while an earlier sync to the disk is still running, the server answers
-// commands before it has written anything. So killing the server process may lose the same writes as a power failure.
+// keepings are the ways in which Redis persists writes. With everysec, the server may answer a command before it has written anything, namely while
+// an earlier sync to the disk is still running. So killing the server process may lose the same writes as a power failure.
 var keepings = map[string]struct {
 	args  []string
 	keeps bool

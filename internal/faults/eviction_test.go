@@ -76,8 +76,8 @@ func showEviction(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime, 
 	}
 }
 
-// lastTold records the times at which leases end from now on. The function that it returns waits for all of them, and returns the time of the last
-// end.
+// lastTold records the times at which leases end from now on. The returned function waits until all leases have ended, and returns the time at which
+// the last one ended.
 func lastTold(t *testing.T, leases []*holdfast.Lease) func() time.Time {
 	told := make([]time.Time, len(leases))
 	var all sync.WaitGroup

@@ -18,7 +18,7 @@ import (
 )
 
 // While a lock is held, another program turns a key beside the lock's own key into a set. The lock can still be released, and freed by force. An
-// operation that needs the other key fails with an error that names this key.
+// operation that needs the key that is now a set fails, and the error names that key.
 func TestFault_KeyBesideTheLockIsASet(t *testing.T) {
 	t.Parallel()
 	for pattern, kind := range map[string]string{
@@ -52,8 +52,8 @@ func TestFault_KeyBesideTheLockIsASet(t *testing.T) {
 	}
 }
 
-// A key of a semaphore, a permit semaphore or a latch becomes a set, even the key with the count. An operation that needs this key fails with an
-// error that names it.
+// One key of a semaphore, a permit semaphore or a latch becomes a set; it may be the key with the count. An operation that needs this key fails with
+// an error that names it.
 func TestFault_KeyOfACountIsASet(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"%s", "{%s}:timeout", "holdfast_want:{%s}"} {

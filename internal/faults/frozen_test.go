@@ -97,7 +97,7 @@ func holdAfterThaw(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, waitin
 	}
 }
 
-// lostLate waits for the end of a lease that cannot be renewed, and returns how late it ended: the time since its deadline by the holder's clock.
+// lostLate waits for the end of a lease that cannot be renewed, and returns how long after its deadline, by the holder's clock, it ended.
 func lostLate(t *testing.T, lease *holdfast.Lease) time.Duration {
 	deadline := lease.ExpiresAt()
 	told := locktest.Closed(t, "the loss", lease.Done())

@@ -48,7 +48,7 @@ func (h renaming) rename(command redis.Cmder) {
 	}
 }
 
-// everyKey puts a prefix before every key, and before channels too: then scripts publish releases where nobody listens.
+// everyKey puts a prefix before every key, and before every channel, too. So scripts publish releases where nobody listens.
 func everyKey(key string) string { return "tenant:" + key }
 
 // keysOnly puts the prefix before keys, but not before channels.

@@ -39,9 +39,9 @@ func TestFault_CancelAtEachInstantAroundTheGrant(t *testing.T) {
 	}
 }
 
-// A goroutine that sends its own call cannot stop waiting for Redis at once when its context is cancelled. If Redis is silent, the goroutine
-// returns half a second after it has sent the call. A deadline of the context ends the wait on time, and so does a
-// cancel later in the outage.
+// A goroutine that sends its own call cannot stop waiting for Redis at once when its context is cancelled. If Redis is silent, the goroutine returns
+// half a second after it has sent the call. Later in the outage, a cancelled acquire returns at once. A deadline of the context always ends the wait
+// on time.
 func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	const quick = 100 * time.Millisecond
@@ -81,8 +81,8 @@ func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 	}
 }
 
-// While Redis is silent, an acquire still ends after the time set by WithWait. A worker, not the caller's goroutine, sends the first call of a new
-// runtime, so a cancelled acquire ends at once.
+// While Redis is silent, an acquire still ends after the time set by WithWait. A cancelled acquire that is the first call of a new runtime ends at
+// once, because a worker sends that call, not the caller's goroutine.
 func TestFault_WaitWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestFault_WaitWhileRedisIsSilent(t *testing.T) {
 	})
 }
 
-// lateClock can be put forward, as by a suspension of the machine: then the timers are late.
+// lateClock can be put forward, as a suspension of the machine would do. The timers are late then.
 type lateClock struct {
 	clock.System
 	ahead *atomic.Int64

@@ -71,7 +71,7 @@ func TestFault_GrantAfterLateOnes(t *testing.T) {
 			if until := lease.ExpiresAt(); !until.IsZero() {
 				assert.Greater(t, until.Sub(healed), lateLease/2, "counted from after the healing")
 			}
-			_ = lease.Release(t.Context()) // on a busy machine the lease may be lost before
+			_ = lease.Release(t.Context()) // on a busy machine the lease may already be lost
 			locktest.Await(t, "the key to be gone", func() bool { return !p.Exists(t) })
 		}
 	})

@@ -50,8 +50,9 @@ func (l *leaky) leaks() []holdfast.LeaseLeaked {
 	return locktest.Recorded[holdfast.LeaseLeaked](&l.events)
 }
 
-// noticed waits until the collector has found the dropped lease, and the runtime has reported it. The collector finds a channel or a context only
-// some collections after the object that held it. On a busy machine each collection takes seconds, so noticed counts collections as well as time.
+// noticed waits until the collector has found the dropped lease, and the runtime has reported it. The collector frees the lease's channel or context
+// only some collections after the lease itself, and the report comes after that. On a busy machine each collection takes seconds, so noticed counts
+// collections as well as time.
 func (l *leaky) noticed(t *testing.T) holdfast.LeaseLeaked {
 	t.Helper()
 	const enough = 100

@@ -58,7 +58,7 @@ func loseAcquire(t *testing.T, w *wire) {
 	w.assertNext(t, waiter)
 }
 
-// loseGivenUp has a caller that gives up at any time. If the error says that the caller does not hold the lock, nobody holds it.
+// loseGivenUp has a caller that gives up at a random instant. If the error says that the caller does not hold the lock, nobody holds it.
 func loseGivenUp(t *testing.T, w *wire) {
 	w.proxy.DropReplies(1, w.mine())
 	ctx, cancel := context.WithCancel(t.Context())

@@ -115,7 +115,7 @@ func newSiege(t *testing.T, p *locktest.Place, requester string) *siege {
 	var err error
 	s.rt, err = holdfast.New(locktest.NewClient(t, p.Addr), options)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.rt.Close(context.Background()) }) // one test has closed the runtime already: then Close returns its error again
+	t.Cleanup(func() { _ = s.rt.Close(context.Background()) }) // if a test has closed the runtime already, Close returns the same error again
 	s.blocker = newBlocker(t)
 	s.pid, s.answers = blocked[requester](t, s.rt, p, s.blocker)
 	t.Cleanup(s.release)

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// longLease is longer than the tests wait: a lock that becomes free was released, and did not expire.
+// longLease is longer than the tests wait. So a lock that becomes free during a test was released: its lease cannot have expired.
 const longLease = 3 * locktest.Patience
 
 // shortLease is for tests that wait for a renewal, which is due after a third of the lease. Even if a busy machine misses one renewal, the lease is
@@ -67,7 +67,8 @@ func panicOnCrash(c actor.Context) {
 	}
 }
 
-// eachEnding runs `show` for every way in which a requester ends, and for every kind of lock in one of these ways.
+// eachEnding runs `show` with a plain lock for every way in which a requester ends. For one of these ways, a stop, it runs `show` with every kind of
+// lock.
 func eachEnding(t *testing.T, show func(t *testing.T, p *locktest.Place, link *link)) {
 	one := func(t *testing.T, p *locktest.Place, ending string) {
 		l := newLink(t, p)
@@ -122,7 +123,8 @@ func showFree(t *testing.T, p *locktest.Place, l *link) {
 	assert.False(t, p.Exists(t))
 }
 
-// eachSort runs `show` for two kinds, one for each sort of lock actor: the actor of a lock is one contender in Redis, that of a fair lock is several.
+// eachSort runs `show` for the two sorts of lock actor: with a plain lock, whose actor is one contender in Redis, and with a fair lock, whose actor
+// is several.
 func eachSort(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	for _, kind := range []string{"lock", "fair lock"} {
 		t.Run(kind, func(t *testing.T) {

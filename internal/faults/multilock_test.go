@@ -147,8 +147,8 @@ func total(wins []atomic.Int64) (sum int64) {
 	return sum
 }
 
-// disturb breaks one random link after another until d has passed. One of the links is broken for about two thirds of that time. When disturb
-// returns, all links work.
+// disturb breaks one random link after another until d has passed. At most one link is broken at a time, and for about a third of the time none is.
+// When disturb returns, all links work.
 func (c *crossing) disturb(t *testing.T, d, lease time.Duration) {
 	seed := rand.Uint64()
 	t.Logf("seed of the faults: %d", seed)

@@ -73,8 +73,8 @@ func copiedResult(t *testing.T, p *locktest.Place, name string, change func(ctx 
 	return key
 }
 
-// contentOf returns the content of a key. It leaves out the times of a queue, which a waiter that asks again puts off: the scores of a sorted set and the
-// values of holdfast_waiting.
+// contentOf returns the content of a key. It leaves out the times of a queue, because they grow whenever a waiter asks again. These are the scores of
+// a sorted set and the values of holdfast_waiting.
 func contentOf(t *testing.T, p *locktest.Place, key string) string {
 	switch {
 	case p.Redis.Type(t.Context(), key).Val() == "zset":

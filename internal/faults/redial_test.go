@@ -76,7 +76,7 @@ func TestFault_DialerThatPanicsWhenCheckSubscribes(t *testing.T) {
 	}
 }
 
-// If the dialer panics when the connection for the messages of releases breaks and is dialed again, that connection recovers, too.
+// The connection for the messages of releases breaks, and the dialer panics when go-redis dials that connection again. It recovers all the same.
 func TestFault_DialerThatPanicsWhenAWaiterSubscribes(t *testing.T) {
 	t.Parallel()
 	for name, snaps := range map[string]*snapping{

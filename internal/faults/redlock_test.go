@@ -28,7 +28,7 @@ func TestFault_RedLockOverRestarts(t *testing.T) {
 	})
 }
 
-// Servers that restart empty before the leases that they granted have ended can give a majority to two holders, a documented limit of the
+// Two holders can each have a majority if servers restart empty before the leases that they granted have ended. This is a documented limit of the
 // algorithm. The test counts how often that happens.
 func TestFault_RedLockOverEmptyRestarts(t *testing.T) {
 	t.Parallel()

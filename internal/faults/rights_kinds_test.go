@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A user with only the rights that SECURITY.md documents for a kind can do everything with that kind. Without any one right, CheckFor names that
-// right and no other.
+// A user with only the rights that SECURITY.md documents for a kind can do everything with that kind. If any one of these rights is missing, CheckFor
+// names that right and no other.
 func TestFault_RightsOfEachKind(t *testing.T) {
 	t.Parallel()
 	rights := documentedRights(t)

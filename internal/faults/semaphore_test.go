@@ -297,8 +297,8 @@ func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
 	}
 }
 
-// A release continues without its caller: Release returns half a second after its context has ended. When Redis is back, the permits are returned,
-// and only once. The same holds for the permits of a caller that keeps waiting.
+// Release returns half a second after its context has ended, and the release continues in the background. When Redis is back, the permits are
+// returned, and only once. The same holds for the permits of a caller that keeps waiting.
 func TestFault_SemaphoreReleaseGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(proxy *faultproxy.Proxy){
@@ -390,7 +390,7 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 	for range 4 {
 		select {
 		case err := <-results:
-			_, silent := errors.AsType[net.Error](err) // a caller that has sent its call itself stops waiting after half a second, maybe just before Close
+			_, silent := errors.AsType[net.Error](err) // a caller stops waiting half a second after it has sent its own call, maybe just before Close
 			assert.True(t, silent || errors.Is(err, holdfast.ErrClosed), "%v", err)
 		case <-time.After(locktest.Patience):
 			require.Fail(t, "nobody answers")

@@ -114,8 +114,8 @@ func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	}
 }
 
-// A fixed lease that Redis has forgotten keeps nobody in its process waiting, even if holder and waiter use different halves of a read/write lock:
-// no writer waits until a reader's forgotten lease ends, and no reader until a writer's does.
+// A fixed lease that Redis has forgotten keeps nobody in its process waiting, even if holder and waiter use different halves of a read/write lock: no
+// writer waits for the end of a reader's forgotten lease, and no reader for the end of a writer's.
 func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

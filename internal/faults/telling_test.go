@@ -45,8 +45,8 @@ func showHear(t *testing.T, one, other *holdfast.Runtime) {
 	assert.Less(t, waits[len(waits)*8/10], fallback/5)
 }
 
-// TestFault_BusyWhenItAsksHowMessagesAreTold has a runtime ask whether the cluster supports sharded pub/sub while a script keeps the server busy.
-// The runtime asks again, and decides as other runtimes do.
+// TestFault_BusyWhenItAsksHowMessagesAreTold has a script keep the server busy. Meanwhile a runtime asks whether the cluster supports sharded
+// pub/sub. The runtime asks again, and then decides as other runtimes do.
 func TestFault_BusyWhenItAsksHowMessagesAreTold(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 0, 15*time.Second, "--lua-time-limit", "20")

@@ -45,7 +45,7 @@ func TestFault_EveryKindOverTLS(t *testing.T) {
 }
 
 // TestFault_ClusterOverTLS has a cluster that accepts only TLS. The client's TLS options are used for every master, including one that has no slots
-// yet, which the runtime knows and go-redis does not.
+// yet. go-redis does not know that master; the runtime does.
 func TestFault_ClusterOverTLS(t *testing.T) {
 	t.Parallel()
 	const slot = 3

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Many tries at the same time: a try is refused only if the others have taken everything.
+// When many goroutines try at the same time, a try is refused only if the other tries have taken everything.
 func TestFault_ManyTriesAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, permits := range map[string]int{"enough permits": 1000, "as many permits": 64, "few permits": 10} {

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// fallback bounds how long a lock may stay free while a waiter has missed its message. Waiters poll at least every second (PollCap of
-// actors/wait/policy.go); a quarter of that is added as jitter, and a millisecond for the call.
+// fallback bounds how long a lock may stay free while a waiter has missed its message. A waiter polls after a second at the latest (PollCap of
+// actors/wait/policy.go), plus at most a quarter of that as jitter. A millisecond is added for the call.
 const fallback = time.Second + time.Second/4 + time.Millisecond
 
 // passed acquires a lock, or a permit, that is passed from one holder to the next. The returned function `give` releases it.

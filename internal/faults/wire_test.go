@@ -33,7 +33,7 @@ func newWire(t *testing.T, p *locktest.Place, patience time.Duration, options ho
 	w.rt = locktest.NewRuntime(t, w.client, options)
 	t.Cleanup(w.proxy.Heal)
 	w.other, w.third = p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
-	require.NoError(t, w.other.Check(t.Context())) // loads all scripts: no lost reply is a NOSCRIPT
+	require.NoError(t, w.other.Check(t.Context())) // loads all scripts, so no lost reply is a NOSCRIPT error
 	locktest.Release(t, locktest.Acquire(t, w.Lock(w.rt)))
 	return w
 }
