@@ -17,8 +17,8 @@ type Process struct {
 	err  error // the result of cmd.Wait; written before done is closed
 }
 
-// Spawn starts cmd. The streams of cmd must be files or nil. Then no goroutine has to copy them, and none is
-// left when the process has ended.
+// Spawn starts cmd. The streams of cmd must be files or nil, so that no goroutine has to copy them, and
+// none is left when the process has ended.
 func Spawn(cmd *exec.Cmd) (*Process, error) {
 	dieWithParent(cmd)
 	p := &Process{cmd: cmd, done: make(chan struct{})}

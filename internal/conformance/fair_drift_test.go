@@ -153,7 +153,8 @@ func members(found []redis.Z) (names []string) {
 	return names
 }
 
-// When the first waiter is granted the lock, the next waiter's score falls by fairWait, and a newcomer's score is fairWait later.
+// When the first waiter is granted the lock, the score of the next waiter falls by fairWait. A newcomer's score is fairWait later than the new score
+// of that waiter.
 func TestFairDrift_GrantMovesTheQueueUp(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -183,8 +184,8 @@ func takeAndRelease(t *testing.T, pending *holdfast.Pending) {
 	locktest.Release(t, lease)
 }
 
-// A waiter that gives up while Redis is unreachable leaves the queue as soon as Redis answers again. Until then it blocks the others for at
-// most a lease.
+// A waiter that gives up while Redis is unreachable leaves the queue as soon as Redis answers again. If that takes long, the waiter counts as dead
+// after a lease, and no longer blocks the others.
 func TestFairLock_UnansweredWaiterLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(time.Second)

@@ -51,7 +51,8 @@ func Containing(texts ...string) func(request []byte) bool {
 }
 
 // Delay holds back everything that goes in direction d for the given time; 0 ends the delay. Frames that
-// arrive together are delayed together. The delay of frames that arrive later begins after that.
+// arrive together are delayed together. The delay of frames that arrive later begins when the earlier
+// frames have been passed on.
 func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
@@ -96,9 +97,9 @@ func (p *Proxy) SwallowReplies(on bool) {
 	}
 }
 
-// Blackhole accepts connections and forwards nothing in either direction. As after a partition, data
-// sent meanwhile is delivered when the fault is switched off, even if the sender has closed its connection
-// since. A Cut before that discards the data.
+// Blackhole accepts connections and forwards nothing in either direction. As after a partition, data sent
+// meanwhile is delivered when the fault is switched off, even if the sender has closed its connection
+// since. A Cut while the fault is on discards the data.
 func (p *Proxy) Blackhole(on bool) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
@@ -148,7 +149,8 @@ func (p *Proxy) Heal() {
 	p.Blackhole(false)
 }
 
-// Forget cancels the orders that no request has used up yet: to drop, break, skip or repeat replies.
+// Forget cancels the orders that no request has used up yet, whether they drop, break, skip or repeat
+// replies.
 func (p *Proxy) Forget() {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()

@@ -3,8 +3,8 @@
 // broken or refused connections.
 //
 // The proxy knows where each request and reply begins and ends (RESP2 and RESP3), so a fault hits whole
-// requests and replies: after DropReplies, the request was certainly executed, and the client has certainly
-// not seen the reply.
+// requests and replies. For example, after DropReplies the request was certainly executed, and the client
+// has certainly not seen the reply.
 package faultproxy
 
 import (
@@ -137,7 +137,7 @@ func (p *Proxy) remove(l *link) {
 	delete(p.links, l)
 }
 
-// close ends the proxy and waits for its goroutines. A connection accepted meanwhile is either closed by
+// close ends the proxy and waits for its goroutines. A connection accepted meanwhile is closed either by
 // add, which sees the cancelled context, or by Cut.
 func (p *Proxy) close() {
 	p.cancel()

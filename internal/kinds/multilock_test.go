@@ -168,7 +168,7 @@ func TestMultiLock_TakesMembersInOrder(t *testing.T) {
 	})
 }
 
-// A multi lock that waits for one of its members, no matter which, does not block the others for long.
+// While a multi lock waits for one of its members, no matter which, it does not hold the other members.
 func TestMultiLock_WaitsWithBoundsWhileItHolds(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

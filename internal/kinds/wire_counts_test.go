@@ -247,7 +247,7 @@ func TestWire_LatchSharedWithRedisson(t *testing.T) {
 	assert.Zero(t, peer.Malformed())
 }
 
-// Two faults of Redisson's: the delete of a latch does not release its waiters, and a message with a negative number of permits makes Redisson's
+// Redisson has two faults: when a latch is deleted, its waiters are not released, and a message with a negative number of permits makes Redisson's
 // listener throw. Our waiters are released, and we send no such message.
 func TestWire_WhatRedissonDoesBadly(t *testing.T) {
 	t.Parallel()

@@ -312,8 +312,8 @@ func TestWire_DeadReaderOfRedissons(t *testing.T) {
 	})
 }
 
-// Two faults of Redisson's: it stops renewing a writer that has read in between, and it adds up the leases of a writer that re-enters. Holdfast
-// does neither.
+// Redisson has two faults: it stops renewing a writer that has read in between, and it adds up the leases of a writer that re-enters. Holdfast does
+// neither.
 func TestWire_WhatRedissonsReadWriteLockDoesBadly(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		p, lease := p.Plain(), locktest.Unhurried(900*time.Millisecond)

@@ -117,8 +117,8 @@ func (f *facts) overlaps(k Kind, terms []*term) []string {
 	return append(alone.Overlaps(), alone.Meets(&shared)...)
 }
 
-// unknown checks A4: if a holder still sees its lease as valid after a look of the observer at Redis, that look has found the lease. Leases that
-// were released by force are excused until their holders must have learned of it.
+// unknown checks A4: a look of the observer at Redis must show every lease that its holder still sees as valid after the look. Leases that were
+// released by force are excused until their holders must have learned of it.
 func (f *facts) unknown(name string, terms []*term) (wrong []string) {
 	looks := f.h.Looks
 	for _, t := range terms {

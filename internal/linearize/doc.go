@@ -14,8 +14,8 @@
 //
 // # Assertions
 //
-// The numbers are those of SAFETY.md, except for A5, which is another assertion here. SAFETY.md's A5, that nothing is left at the end, is
-// checked by Run.
+// The numbers are those of SAFETY.md, except for A5, which stands for another assertion here. The A5 of SAFETY.md, that nothing is left at the end,
+// is checked by Run.
 //
 //	A1  tokens of one name are distinct, and each is larger than all tokens returned before it was asked for
 //	A2  a resource that refuses smaller tokens never refuses a holder whose lease is valid afterwards
@@ -27,8 +27,8 @@
 // # What a model cannot know
 //
 // An acquire that was given up may have taken the lock for a while, and a lost lease may still be in Redis. Nobody holds such a grant, but it keeps
-// others out. The check excuses refusals for as long as the grant can last, and nothing else. After a forced release, the former holders may still
-// see valid leases, for at most the length of a lease; the model knows which leases these are.
+// others out. For as long as such a grant can last, the check excuses refusals, but nothing else. After a forced release, the former holders may
+// still see valid leases, for at most the length of a lease; the model knows which leases these are.
 //
 // # Times
 //

@@ -67,8 +67,8 @@ func (f *facts) runtime(grant string) int {
 }
 
 // excused reports whether a refusal says nothing about the holder. There are three possible reasons: other users of the same runtime were acquiring
-// or releasing the lock; the refusal names no holder; or Redis may have had a grant or permit that nobody
-// held, and refused because of it.
+// or releasing the lock; the lock has no permits, and its refusal names no holder; or Redis may have had a grant or permit that nobody held, and
+// refused because of it.
 func (f *facts) excused(k Kind, op *Op) bool {
 	if f.crowded(op) || k.Permits == 0 && op.Holder == "" {
 		return true

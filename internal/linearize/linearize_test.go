@@ -48,8 +48,8 @@ func leaseAtLeast() time.Duration {
 	return 150 * time.Millisecond
 }
 
-// Whatever happens to links, scripts, subscriptions and holders, one order of operations explains the answers that users of each kind get. No
-// two users have valid leases that exclude each other at the same time.
+// Whatever happens to links, scripts, subscriptions and holders, one order of operations explains the answers that users of each kind get. At no time
+// do two users have valid leases that exclude each other.
 func TestLinearize(t *testing.T) {
 	for _, kind := range linearize.Kinds {
 		t.Run(kind.Name, func(t *testing.T) {

@@ -14,8 +14,8 @@ const (
 	doLeave = "leave" // Grant has left the queue without being granted the lock
 )
 
-// state is what the model knows about one name: who certainly holds it. It does not contain grants that were given up but may still be in Redis:
-// see facts. A state is never changed, only replaced.
+// state is what the model knows about one name: who certainly holds it. It does not contain grants that were given up but may still be in Redis: see
+// the type facts. A state is never changed, only replaced.
 type state struct {
 	holds   []holding // sorted
 	left    holding   // the last one that its user has released: the runtime may let its grant linger, and hand it on later
@@ -87,7 +87,8 @@ func (s *state) step(k Kind, op *Op) bool {
 	return false
 }
 
-// grants applies a grant. Either the owner has the grant already, or nobody else has the lock, the token grows, and the queue's order is kept.
+// grants applies a grant, and reports whether it is possible. It is if the owner has the grant already, or if the grant was released by force and its
+// runtime does not know this yet. Otherwise, nobody else may have the lock, the token must grow, and the queue's order must be kept.
 func (s *state) grants(k Kind, op *Op) bool {
 	if i := s.find(op); i >= 0 {
 		h := &s.change()[i]
@@ -167,7 +168,8 @@ func (s *state) isValid(op *Op) bool {
 	return d != nil && op.Until <= d.told
 }
 
-// extends applies an extension. If it is confirmed, its owner must hold the lock. If not, the earlier of the old and the new deadline counts.
+// extends applies an extension. The owner of a confirmed extension must hold the lock. If the extension is not confirmed, the earlier of the old and
+// the new deadline counts.
 func (s *state) extends(k Kind, op *Op) bool {
 	i := s.find(op)
 	if op.Result == isOK && i < 0 {

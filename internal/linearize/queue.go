@@ -48,8 +48,8 @@ func (f *facts) sightings(name string) map[string]*sighting {
 	return all
 }
 
-// queueing returns what the observer has seen of a queue, as operations. A grant that vanishes got the lock if
-// its acquire succeeded; otherwise it gave up its place.
+// queueing returns what the observer has seen of a queue, as operations. A grant that vanishes from the queue
+// got the lock if its acquire succeeded; otherwise it gave up its place.
 func (f *facts) queueing(name string, lost map[string]bool) (ops []Op) {
 	granted := map[string]bool{}
 	for _, op := range f.asked[name] {
