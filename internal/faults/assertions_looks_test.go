@@ -44,9 +44,9 @@ func (w *world) observe(ctx context.Context) {
 	}
 }
 
-// untold returns leases that were still valid when Redis no longer had them (A4). If the server may forget grants, a lease may stay valid until a
-// renewal finds the loss, and fixed leases are not checked: their holders learn of a loss only at the end of the lease. Time in which the server was
-// down does not count, because no renewal can find the loss then.
+// untold returns leases that were still valid when Redis no longer had them (A4). If the server may forget grants, a renewed lease may stay valid
+// until a renewal finds the loss. Fixed leases are then not checked, because their holders learn of a loss only at the end of the lease. Time in
+// which the server was down does not count, because no renewal can find the loss then.
 func (l *worldLock) untold(w *world) (wrong []string) {
 	grace := time.Duration(0)
 	if w.trouble.forgets {

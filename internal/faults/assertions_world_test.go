@@ -199,10 +199,11 @@ func (l *worldLock) overlaps() []string {
 	return spans.Overlaps()
 }
 
-// smallerTokens returns pairs of holders whose tokens contradict A1: the second asked after the first had its token, and got no larger one.
+// smallerTokens returns pairs of holders whose tokens contradict A1: the two tokens are equal, or the second holder asked after the first had its
+// token, and got a smaller one.
 //
 // A server that forgets may leave a runtime with a grant that is gone. Until the runtime learns this, it hands the grant on, with the tokens reserved
-// for it. So for such a server, the time at which the grant was requested counts, not the time of each holder's request.
+// for it. So with such a server, a holder counts as having asked when its grant was requested, not when the holder itself asked.
 func (l *worldLock) smallerTokens(forgets bool) (wrong [][2]tenure) {
 	asked := map[string]time.Time{} // by id of the grant: when its first holder asked
 	for _, one := range l.tenures {

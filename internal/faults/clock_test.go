@@ -97,7 +97,7 @@ func (c *clocked) showFixedAfter(t *testing.T, step time.Duration) {
 }
 
 // A server whose clock steps back keeps the keys of locks for longer. Holders still exclude each other, fixed leases end on time by their holders'
-// clocks, and tokens keep growing. The price: the locks of dead holders stay taken for longer.
+// clocks, and tokens keep growing. The price is that the locks of dead holders stay taken for longer.
 func TestFault_ServerClockStepsBack(t *testing.T) {
 	t.Parallel()
 	for _, step := range []time.Duration{time.Minute, 30 * 24 * time.Hour} {

@@ -199,8 +199,8 @@ func lateForceReleases(t *testing.T, l *lateness) {
 	}
 }
 
-// An acquire is delayed on a connection that the client has given up, and the release that cleans up after it arrives first. The late acquire then
-// takes a lock that nobody wants. The lock is released long before its lease ends.
+// An acquire is delayed on a connection that the client has given up. The release that undoes this acquire reaches Redis before it. The late acquire
+// then takes a lock that nobody wants. The lock is released long before its lease ends.
 func TestFault_CleanUpOvertakesTheAcquire(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -226,8 +226,8 @@ func TestFault_CleanUpOvertakesTheAcquire(t *testing.T) {
 	})
 }
 
-// overtakeAcquire delays an acquire until its connection is closed, its caller has given up, and the release that cleans up after it has been
-// executed.
+// overtakeAcquire delays an acquire until its connection is closed, its caller has given up, and Redis has executed the release that undoes the
+// acquire.
 func overtakeAcquire(t *testing.T, w *wire) {
 	w.arrived(t) // the link works, and nothing else is in flight
 	start, delay := time.Now(), 150*time.Millisecond+rand.N(150*time.Millisecond)

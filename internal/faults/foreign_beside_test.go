@@ -75,7 +75,7 @@ func TestFault_KeyOfACountIsASet(t *testing.T) {
 	}
 }
 
-// A permit is lost when the key of the permits becomes something else. Its release says which key that is.
+// A permit is lost when the key of the permits becomes something else. The error of its release names that key.
 func TestFault_KeyOfAHeldPermitIsASet(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)

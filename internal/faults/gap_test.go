@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// TestFault_ReleaseInAGapIsHeard is about gaps: after a process has released a lock that it held for a second, it leaves the lock free for others for
-// 25 ms. Within such a gap, another process takes the lock. The first process tries for the lock in vain, and then waits for it. The release by the
+// TestFault_ReleaseInAGapIsHeard is about gaps. When a process has held a lock for a second, it leaves the lock free for others for 25 ms after the
+// release. Within such a gap, another process takes the lock. The first process tries for the lock in vain, and then waits for it. The release by the
 // other process, also within the gap, wakes the first one.
 func TestFault_ReleaseInAGapIsHeard(t *testing.T) {
 	t.Parallel()

@@ -76,7 +76,7 @@ func TestFault_DialerThatPanicsWhenCheckSubscribes(t *testing.T) {
 	}
 }
 
-// The connection for the messages of releases breaks, and the dialer panics when go-redis dials that connection again. It recovers all the same.
+// The connection for the messages of releases breaks, and the dialer panics when go-redis dials again. The connection recovers all the same.
 func TestFault_DialerThatPanicsWhenAWaiterSubscribes(t *testing.T) {
 	t.Parallel()
 	for name, snaps := range map[string]*snapping{

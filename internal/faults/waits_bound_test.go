@@ -15,7 +15,7 @@ import (
 )
 
 // A wait that ends before its request has been sent ends like any other, and is granted nothing later. The operating system may suspend a caller at
-// any line for longer than the caller wants to wait. In this test it does so when the caller looks up the lock's shard of the registry.
+// any line for longer than the caller wants to wait. In this test the suspension comes when the caller looks up the registry's shard for the lock.
 func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock) (*holdfast.Lease, error){

@@ -202,8 +202,8 @@ func TestMultiLock_WaitsWithBoundsWhileItHolds(t *testing.T) {
 	})
 }
 
-// Callers that already hold one member and want another can form a cycle that no order prevents. A multi lock breaks such a cycle by releasing
-// its members.
+// Callers that already hold one member and want another can form a cycle, which no order of the members prevents. A multi lock breaks such a cycle by
+// releasing its members.
 func TestMultiLock_LeavesACircle(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
