@@ -177,8 +177,9 @@ type together struct {
 // leeway is the shortest time that the remaining calls get once enough have succeeded.
 const leeway = 2 * time.Millisecond
 
-// run gets call i from start(i), for all i in order, and makes the calls at the same time. When one of the limits in t is reached, run cancels the
-// context of the calls. It returns their errors once all have returned. The function start must not block, but the calls that it returns may.
+// run calls start(i) for each i in order, and runs the calls that start returns at the same time. When one of the limits in t is reached, run cancels
+// the context of the calls. Once all calls have returned, run returns their errors. The function start must not block, but the calls that it returns
+// may.
 func (t together) run(ctx context.Context, start func(i int) (call func(ctx context.Context) error)) []error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

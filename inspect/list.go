@@ -108,7 +108,7 @@ func twinOf(name string) string {
 	return "{" + name + "}"
 }
 
-// add puts a name that may be a lock's into the batch, and looks at the batch when it is full.
+// add adds a name to the batch if it may be the name of a lock. When the batch is full, add looks at its names.
 func (l *lister) add(ctx context.Context, name string) error {
 	if name == "" || len(name) > protocol.MaxName || scripts.IsSideKey(name) {
 		return nil

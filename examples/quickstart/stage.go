@@ -120,7 +120,7 @@ func (s *stage) join(ctx context.Context, name string) (*party, error) {
 	return &party{name: name, client: client, Runtime: rt}, nil
 }
 
-// leave closes the runtime, which releases what it holds, and then the client.
+// leave first closes the runtime, which releases what it holds, and then closes the client.
 func (p *party) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()

@@ -109,8 +109,8 @@ func (h *Handle) Line() string {
 }
 
 // ReadLine is Line with its own time limit. It returns io.EOF when the output has ended, and an error that
-// is os.ErrDeadlineExceeded when no whole line has arrived in time. After a timeout nothing is lost: the
-// next call continues the line.
+// matches os.ErrDeadlineExceeded when no whole line has arrived in time. After a timeout nothing is lost:
+// the next call continues the line.
 func (h *Handle) ReadLine(within time.Duration) (string, error) {
 	_ = h.out.SetReadDeadline(time.Now().Add(within))
 	text, err := h.lines.ReadString('\n')
