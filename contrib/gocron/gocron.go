@@ -1,5 +1,5 @@
-// Package gocron lets several processes share the jobs of [gocron]: with a Locker each run happens in one of them, with an Elector all
-// runs happen in the process that leads.
+// Package gocron lets several processes share the jobs of [gocron]. With a Locker, each run of a job happens in one of the processes. With an
+// Elector, all runs happen in the process that leads.
 //
 // gocron does not end a job whose lock was lost, because a gocron.Locker cannot report the loss. A job that must never run twice at the same time
 // should call Do or TryDo of a holdfast.Lock, whose context ends with the lease.
@@ -22,9 +22,9 @@ type Option func(*locker)
 
 // AtLeast keeps the lock of a run for at least d (50 ms to 24 h), even if the job ends sooner or its process dies. Without it, a job that is shorter
 // than the difference between the clocks of two processes runs in both of them. Choose a d that is longer than that difference and shorter than the
-// interval of the job: 10 s for a job that runs once a minute, 500 ms for one that runs each second. A gocron.DurationJob counts its interval from
-// the start of each process; let it start at a multiple of the interval, with gocron.WithStartAt. If d is out of its bounds, every run is skipped,
-// with ErrInvalid for the AfterLockError listeners.
+// interval of the job: 10 s for a job that runs once a minute, 500 ms for one that runs each second. With a gocron.DurationJob, the runs of two
+// processes may be further apart, because each process counts the interval from its own start. Let such a job start at a multiple of the interval,
+// with gocron.WithStartAt. If d is out of its bounds, every run is skipped, with ErrInvalid for the AfterLockError listeners.
 func AtLeast(d time.Duration) Option {
 	return func(l *locker) { l.acquire = append(l.acquire, holdfast.WithAtLeast(d)) }
 }

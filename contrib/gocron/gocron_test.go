@@ -42,7 +42,7 @@ func run(t *testing.T, s gocron.Scheduler, at time.Time, job func(), skipped fun
 	s.Start()
 }
 
-// The clocks of three replicas differ by 100 ms, and the job takes no time. Without AtLeast, each of them would run it.
+// The clocks of three replicas differ by 100 ms, and the job takes no time. Without AtLeast, each replica would run the job.
 func TestLocker_ShortJobsRunOnceAlsoIfClocksDiffer(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)

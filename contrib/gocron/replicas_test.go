@@ -152,7 +152,7 @@ func TestLocker_ReplicasShareAJob(t *testing.T) {
 	}
 	first, last := all[0].began/int64(time.Second), all[len(all)-1].began/int64(time.Second)
 	t.Logf("%d runs in %d seconds", len(all), last-first+1)
-	if !testing.Short() { // on a machine that stalls for half a second this fails, although the promise above holds
+	if !testing.Short() { // fails on a machine that stalls for half a second, although the pauses asserted above are kept
 		assert.GreaterOrEqual(t, last-first+1, int64(length/time.Second)-2)
 		for s := first; s <= last; s++ {
 			assert.Equal(t, 1, seconds[s], "runs in second %d", s-first)

@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// NewLocker makes a locker for goose.WithLocker. Lock waits until its context ends. name is the name of a holdfast.Lock; processes that migrate the
-// same database must use the same name.
+// NewLocker makes a locker for goose.WithLocker. The locker's Lock waits until it has the lock, or until its context ends. name is the name of a
+// holdfast.Lock; processes that migrate the same database must use the same name.
 func NewLocker(rt *holdfast.Runtime, name string) lock.Locker { return newLocker(rt, name) }
 
 // NewSessionLocker makes a locker for goose.WithSessionLocker. It uses the same lock as NewLocker. The locker sends nothing over
@@ -41,7 +41,7 @@ type locker struct {
 	name string
 
 	mu     sync.Mutex
-	leases map[*sql.Conn][]*holdfast.Lease // for each session (nil without sessions), oldest first; all but the last are lost, but not yet unlocked
+	leases map[*sql.Conn][]*holdfast.Lease // by session (nil: used without sessions), oldest first; all but the last are lost, and still to be unlocked
 }
 
 // Lock waits for the lock.

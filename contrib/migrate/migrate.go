@@ -29,8 +29,8 @@ const defaultWait = 10 * time.Second
 // same name.
 //
 // wait is how long Lock waits for another process; 0 means 10 s. It must be shorter than Migrate.LockTimeout (15 s unless it was changed): after that
-// time golang-migrate no longer waits for Lock, so nobody would release a lock that Lock acquires later. A lock that cannot be acquired within wait
-// gives database.ErrLocked.
+// time golang-migrate no longer waits for Lock, so nobody would release a lock that Lock acquires later. If the lock cannot be acquired within that
+// wait, Lock returns database.ErrLocked.
 //
 // A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no further one begins: SetVersion, Run and Drop
 // ask Redis whether the lock is still held, and return holdfast.ErrLeaseLost or ErrClosed if it is not. After a migration, SetVersion writes the
@@ -147,8 +147,8 @@ func (d *driver) orLost(err error) error {
 	return err
 }
 
-// lost returns why the lock is not held any more, or nil if it is held or never was. It asks Redis, because a deleted key is noticed only by the next
-// renewal, which may come after Unlock. If Redis does not answer, the lock is held for as long as the lease is valid.
+// lost returns why the lock is not held any more, or nil if it is held or never was. It asks Redis: without that, only the next renewal would notice
+// a deleted key, and that may come after Unlock. If Redis does not answer, the lock counts as held while the lease is valid.
 func (d *driver) lost() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

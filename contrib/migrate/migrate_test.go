@@ -90,7 +90,7 @@ func TestWrap_OneInstanceMigrates(t *testing.T) {
 	assert.Equal(t, 1, migrated)
 }
 
-// golang-migrate calls Lock on a goroutine and gives up on it when it takes too long. Lock stops waiting before that.
+// golang-migrate calls Lock on a goroutine, and stops waiting for that call after LockTimeout. The driver's Lock gives up earlier.
 func TestWrap_DoesNotWaitForLong(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)
