@@ -130,7 +130,7 @@ type countTry struct {
 	terms CountTerms
 }
 
-// checkCounting builds the calls of a check. The last call deletes the results that Redis keeps for retries of the others.
+// checkCounting builds the calls of a check. The last call deletes the results that Redis keeps for retries of the other calls.
 func checkCounting(s *Site, raw string, newID func() string, tries []countTry) (calls []Call) {
 	last := CountTerms{Request: newID()}
 	for _, try := range tries {

@@ -104,8 +104,8 @@ func TestCrowd_Places(t *testing.T) {
 	})
 }
 
-// The processes of a row far back wait until the row is called (lib/crowd.lua), which happens when only sixteen processes are ahead of it. A process
-// that is refused when its row is the next to be called does not wait for the call.
+// The processes of a row far back wait until the row is called (lib/crowd.lua). The row is called when only sixteen processes are ahead of it. If a
+// process is refused when its row is the next to be called, the process does not wait for the call.
 func TestCrowd_CallsRows(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)

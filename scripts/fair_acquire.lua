@@ -1,6 +1,7 @@
 -- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again and
--- counts once, or keeps its place in the queue. If its place was lost, the reply says so, and the grant does not join again. If it
--- did and this reply were lost, the next retry would find the new place, and the waiter would not learn that it had lost the old one.
+-- counts once, or keeps its place in the queue. If that place was lost, the reply says so, and the grant does not join the queue
+-- again. If it did, and the reply did not arrive, the next retry would find the new place, and the waiter would never learn that its old
+-- place was lost.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}

@@ -1,7 +1,10 @@
--- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it the
--- lock; otherwise wake the next waiter and the waiters of other kinds of lock. If this grant is waiting instead, remove it from the
--- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head. A
--- retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
+-- fair_release: free the lock if this grant holds it. The heir is the first waiter of this runtime. If the heir is next in the queue,
+-- give it the lock; otherwise wake the next waiter and the waiters of other kinds of lock.
+--
+-- If this grant does not hold the lock but waits for it, remove it from the queue. If it was at the head, the heir gets the free lock
+-- in the same way, or the new head is woken to learn its place.
+--
+-- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
 -- unlocking works at maxmemory. Redis deletes a hash when its last field is deleted. If `keep` is not 0, the lock
 -- stays taken for that time, with `nobody` as the holder: see lock_keep.
 --

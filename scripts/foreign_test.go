@@ -233,8 +233,8 @@ func keysBeside(kind *scripts.Kind, raw string) (keys []string) {
 	return keys
 }
 
-// A key beside the lock's own one is a set, because somebody else uses it; no key of Holdfast is a set. A script does without the key, or is refused
-// with an error that names the key. The set is left alone, unless its name contains an id that only this runtime uses.
+// Somebody else has stored a set, a type that no key of Holdfast has, under a key that belongs to a lock besides its own key. A script does without
+// that key, or is refused with an error that names the key. The set is left alone, unless its name contains an id that only this runtime uses.
 func TestForeign_KeysBesideTheLockOfAnotherType(t *testing.T) {
 	on(t, func(b bed) {
 		for _, kind := range append([]*scripts.Kind{election}, allKinds...) {
@@ -272,7 +272,7 @@ func (b bed) eachKeyASet(kind *scripts.Kind) {
 	}
 }
 
-// freeBesideASet shows that a lock can be released, and freed by force, when this key beside it has become a set.
+// freeBesideASet shows that a lock can be released, and freed by force, when the given key, one of its other keys, has become a set.
 func (b bed) freeBesideASet(kind *scripts.Kind, key string) {
 	b.Helper()
 	terms := scripts.Terms{Grant: kind.GrantID(us + ":1"), Lease: time.Minute}

@@ -35,7 +35,7 @@ const (
 	Yields    = "-" // the process has just had the lock: if others wait, it takes a ticket although the lock is free
 )
 
-// CrowdLeast is the least number of subscribers to a lock's releases with which processes wait for the calls of their rows (lib/crowd.lua).
+// CrowdLeast is the number of subscribers to a lock's releases below which no process waits for the call of its row (lib/crowd.lua).
 const CrowdLeast = 8
 
 // ReadWriteChannel is the channel on which releases of a read/write lock are published.

@@ -167,7 +167,7 @@ type Acquired struct {
 	Queued bool   // the grant is now in Redis' queue
 	Joined int64  // server time in microseconds at which this call put the grant at the end of the queue, or 0 if it did not
 	First  bool   // the grant is at the head of the queue
-	Next   string // another waiter of this runtime at the head of the queue, which may take the free lock, or empty if there is none
+	Next   string // the head of the queue, if the lock is free and the head is another waiter of this runtime, which may take it; otherwise empty
 }
 
 // A reply that grants something names the grant. So if a connection gets out of step, and a call receives the reply to another call, that reply

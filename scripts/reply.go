@@ -149,8 +149,8 @@ func (c *Call) Explain(err error) error {
 // keyOfType matches the line of a script's header that says which type a key has.
 var keyOfType = regexp.MustCompile(`(?m)^-- KEYS\[(\d)\] \w+ +(string|hash|list|zset) `)
 
-// WithKeys adds the keys of the call, and the types that they should have, to an error of the server which says only that some key has another
-// type. The script's header has the types.
+// WithKeys adds the keys of the call to a WRONGTYPE error, because the server does not say which key has another type. For each key it adds the type
+// that the key should have, which it reads from the script's header. Other errors are returned unchanged.
 func (c *Call) WithKeys(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		return err

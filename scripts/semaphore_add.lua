@@ -1,5 +1,5 @@
--- semaphore_add: add permits and notify the waiters, for releases (of one or more holders at once) and for changes of the number. A
--- retry adds nothing. Without the key there are 0 permits, and the key is created.
+-- semaphore_add: add permits and notify the waiters. It is called for releases, perhaps of several callers at once, and to change the
+-- number of permits. A retry adds nothing. Without the key there are 0 permits, and the key is created.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}

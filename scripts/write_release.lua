@@ -1,6 +1,6 @@
 -- write_release: end the writer's hold and wake all waiters. If the same owner also reads, the lock becomes a read lock for as long
 -- as its reader holds it. A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory.
--- If `keep` is not 0, the write lock stays taken for that time, and at least as long as the owner reads, with `nobody` as the holder: see
+-- If `keep` is not 0, `nobody` becomes the holder of the write lock for that time, and at least for as long as the owner's read lease lasts: see
 -- lock_keep.
 --
 -- KEYS[1] lock     hash     {name}, with mode

@@ -74,9 +74,9 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by `wait` ms for each place by which its waiter has moved up.
--- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
--- scores. The earliest scores come first, so that the order of the waiters never changes.
+-- move_up lowers the scores of waiters that have moved up because others have left. Like Redisson, it lowers a score by `wait` ms for each place by
+-- which the waiter has moved up. The table `moved` maps a waiter to this number of places; it is nil if all have moved up by one place. A queue may
+-- be long, so each command changes at most 500 scores. The earliest scores come first, so that the order of the waiters never changes.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do

@@ -1,5 +1,5 @@
--- counter_forget: delete results that are no longer needed. Each request deletes the results of earlier requests. This script
--- deletes those of the last requests, after which no other request comes.
+-- counter_forget: delete results that are no longer needed. Usually a request deletes the results of earlier requests. This script
+-- deletes the results of the last requests, because no later request could delete them.
 --
 -- KEYS[n] answered string  holdfast_attempt:{name}:<request>, one or more
 -- ARGV[1] request  id, runtimeUUID:number

@@ -3,7 +3,7 @@
 -- KEYS[1] counter string  {name}
 -- ARGV[1] request id, runtimeUUID:number
 --
--- Returns {request, number}, 0 without the key | error FOREIGN text
+-- Returns {request, number} (the number is 0 if there is no key) | error FOREIGN text
 local counter = KEYS[1]
 local request = ARGV[1]
 -- count_of returns the integer that a key holds, or nil if there is no key. If the key holds something else, it returns nil and an error:

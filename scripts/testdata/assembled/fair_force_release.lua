@@ -26,7 +26,7 @@ local function in_time(not_after)
   end
   return nil
 end
--- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: the pattern of an owner field. Redisson and Holdfast name a holder or waiter by the UUID of its runtime, a colon and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
@@ -126,9 +126,9 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by `wait` ms for each place by which its waiter has moved up.
--- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
--- scores. The earliest scores come first, so that the order of the waiters never changes.
+-- move_up lowers the scores of waiters that have moved up because others have left. Like Redisson, it lowers a score by `wait` ms for each place by
+-- which the waiter has moved up. The table `moved` maps a waiter to this number of places; it is nil if all have moved up by one place. A queue may
+-- be long, so each command changes at most 500 scores. The earliest scores come first, so that the order of the waiters never changes.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -186,8 +186,8 @@ local function take(lock, q, grant, lease, wait)
   tidy(q)
 end
 -- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
--- subscribe. The argument `freed` is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a
--- little later.
+-- subscribe, and no other runtime is told. The argument `freed` is 'freed ' if the lock has just been released by force; otherwise it is nil. A
+-- failure is ignored, because without the message the lock only becomes free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end

@@ -1,7 +1,10 @@
--- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it the
--- lock; otherwise wake the next waiter and the waiters of other kinds of lock. If this grant is waiting instead, remove it from the
--- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head. A
--- retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
+-- fair_release: free the lock if this grant holds it. The heir is the first waiter of this runtime. If the heir is next in the queue,
+-- give it the lock; otherwise wake the next waiter and the waiters of other kinds of lock.
+--
+-- If this grant does not hold the lock but waits for it, remove it from the queue. If it was at the head, the heir gets the free lock
+-- in the same way, or the new head is woken to learn its place.
+--
+-- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
 -- unlocking works at maxmemory. Redis deletes a hash when its last field is deleted. If `keep` is not 0, the lock
 -- stays taken for that time, with `nobody` as the holder: see lock_keep.
 --
@@ -32,7 +35,7 @@ local function begin_lease(lock, lease)
     redis.call('pexpire', lock, lease)
   end
 end
--- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: the pattern of an owner field. Redisson and Holdfast name a holder or waiter by the UUID of its runtime, a colon and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
@@ -112,9 +115,9 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up makes scores earlier when waiters have left, as Redisson does: a score falls by `wait` ms for each place by which its waiter has moved up.
--- moved maps a waiter to this number of places; it is nil if all have moved up by one. A queue may be long, so each command changes up to 500
--- scores. The earliest scores come first, so that the order of the waiters never changes.
+-- move_up lowers the scores of waiters that have moved up because others have left. Like Redisson, it lowers a score by `wait` ms for each place by
+-- which the waiter has moved up. The table `moved` maps a waiter to this number of places; it is nil if all have moved up by one place. A queue may
+-- be long, so each command changes at most 500 scores. The earliest scores come first, so that the order of the waiters never changes.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do

@@ -32,7 +32,7 @@ local function begin_lease(lock, lease)
     redis.call('pexpire', lock, lease)
   end
 end
--- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: the pattern of an owner field. Redisson and Holdfast name a holder or waiter by the UUID of its runtime, a colon and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
@@ -49,8 +49,8 @@ local function holder_of(lock)
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
 -- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
--- subscribe. The argument `freed` is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a
--- little later.
+-- subscribe, and no other runtime is told. The argument `freed` is 'freed ' if the lock has just been released by force; otherwise it is nil. A
+-- failure is ignored, because without the message the lock only becomes free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
@@ -67,8 +67,8 @@ end
 -- The set decides the order and nothing else, so errors are ignored. Without the right to use the set, nobody gets a ticket.
 local function row_of(ticket) return math.floor((tonumber(ticket) or 0) / 16) end
 
--- last_in_front returns the last of the rows in front. It is the row of the runtime that has 16 others ahead of it. If there is no such runtime, it
--- is the row of the last one.
+-- last_in_front returns the last of the rows in front. That is the row of the runtime that has exactly 16 others ahead of it. If the crowd has no
+-- such runtime, it is the row of the last runtime.
 local function last_in_front(crowd)
   return row_of(redis.pcall('zrange', crowd, 16, 16, 'withscores')[2] or redis.pcall('zrange', crowd, -1, -1, 'withscores')[2])
 end
@@ -96,14 +96,16 @@ local function take_ticket(crowd, runtime, last)
   return redis.pcall('zrank', crowd, runtime)
 end
 
--- join_crowd returns the number of subscribers; the place of the runtime in the crowd, from 1; and its ticket, or 0 if its row need not be called.
--- The place is 0 if there is no crowd, or if the user has no right to the set.
+-- join_crowd returns three values:
+--   the number of subscribers;
+--   the place of the runtime in the crowd, from 1, or 0 if there is no crowd or the user has no right to the set;
+--   the ticket of the runtime, or 0 if the runtime need not wait for the call of its row.
 --
 -- In three cases, even a runtime behind the rows in front does not wait for the call of its row:
 -- 1. if its row is the next one, which might be called before the runtime subscribes;
 -- 2. if it is among the first 33 runtimes: unless tickets were removed, these are in the rows in front or the next row;
--- 3. if there are fewer than 8 subscribers: the rows in front have more than 16 runtimes, so most of these have died, and perhaps nobody is left
---    to call rows.
+-- 3. if there are fewer than 8 subscribers: the more than 16 runtimes of the rows in front should all subscribe. Most of them must have died, and
+--    perhaps nobody is left to call rows.
 local function join_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0

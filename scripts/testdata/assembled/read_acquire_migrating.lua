@@ -35,13 +35,13 @@ local function begin_lease(lock, lease)
     redis.call('pexpire', lock, lease)
   end
 end
--- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: the pattern of an owner field. Redisson and Holdfast name a holder or waiter by the UUID of its runtime, a colon and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
 -- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
--- subscribe. The argument `freed` is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a
--- little later.
+-- subscribe, and no other runtime is told. The argument `freed` is 'freed ' if the lock has just been released by force; otherwise it is nil. A
+-- failure is ignored, because without the message the lock only becomes free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end

@@ -36,7 +36,7 @@ end
 
 if redis.call('hexists', lock, grant) == 0 then return nil end
 local alone = redis.call('hget', lock, 'mode') == 'write' -- the same owner still holds the write lock
-local own = redis.call('pttl', timeout) -- read before the lock's TTL: time that passes in between makes own too long, never too short
+local own = redis.call('pttl', timeout) -- read before the lock's TTL. Compared with that, `own` is too long by the time in between
 local left, others = redis.call('pttl', lock), redis.call('hlen', lock) > 2
 if not others or left <= own + 100 then left = longest(lock, timeouts, grant) end -- otherwise the lock's TTL is another reader's lease
 redis.call('hdel', lock, grant)

@@ -1,5 +1,4 @@
--- semaphore_acquire: take permits for several waiters of one process, for as many of them as possible, in their order. A retry
--- takes no more permits, and returns what was taken.
+-- semaphore_acquire: take permits for as many waiters of one process as possible, in order. A retry takes no more, and returns what was taken.
 --
 -- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its
 -- runtime. Then no other runtime (that supports reservations) takes permits. The reservation ends when a waiter of the runtime is
@@ -16,11 +15,12 @@
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] runtime   UUID
 -- ARGV[6] reserve   length in ms of a reservation for us if the first waiter cannot be served; 0 changes nothing; -1 ends our reservation
--- ARGV[7] rest      ms after the end of our reservation during which nobody may reserve; if rest is 0 and reserve is -1, an earlier such time ends
+-- ARGV[7] rest      ms after the end of our reservation during which nobody may reserve. 0 with reserve -1 ends such a time if it has begun
 -- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
 -- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text
---   served    text with a 1 or a 0 for each waiter; left is the number of available permits, or '' if there is no semaphore
+--   served    text with a 1 for each waiter that was served, and a 0 for each other one, in order
+--   left      the number of available permits, or '' if there is no semaphore
 --   reserved  1 if this call has made or prolonged a reservation, else 0
 local semaphore, channel, attempt, want = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -55,7 +55,7 @@ end
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end
--- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: the pattern of an owner field. Redisson and Holdfast name a holder or waiter by the UUID of its runtime, a colon and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end

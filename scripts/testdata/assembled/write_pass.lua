@@ -7,7 +7,7 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 --
--- Returns grant (passed) | nil (neither grant holds the write lock, or the owner of from also reads) | error LATE ms
+-- Returns grant (passed) | nil (neither grant holds the write lock, or the owner of the grant `from` also reads) | error LATE ms
 local lock = KEYS[1]
 local from, grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A
