@@ -17,8 +17,8 @@ type driver interface {
 	close()
 }
 
-// delayQueue drives a wheel with a DelayQueue, a heap of instants in milliseconds that sleeps
-// until the first of them. It contains at most one instant per slot.
+// delayQueue drives a wheel with a DelayQueue. A DelayQueue keeps instants, in milliseconds, in a
+// heap, and sleeps until the first of them. Here it contains at most one instant per slot.
 //
 // DelayQueue has a trap: Offer blocks forever if Poll returns at the wrong moment.
 //
@@ -58,7 +58,7 @@ func startDelayQueue(
 	return d
 }
 
-// poll repeatedly waits for the next instant, and feeds run.
+// poll repeatedly waits for the next instant, and then sends its slot to the function run.
 func (d *delayQueue) poll() {
 	d.queue.Poll(d.exit, func() int64 { return int64(d.clock() / time.Millisecond) })
 }

@@ -71,10 +71,10 @@ type slot[T any] struct {
 // New makes a wheel and starts its driver. It fails if an option is out of range or due is nil.
 //
 // The wheel calls due with the timers of one slot, at least one. It makes one call at a time.
-// These timers are no longer armed: Cancel reports false for them, and Add arms them again. due
-// should only pass the batch on and return, because the wheel delivers nothing else meanwhile.
-// The batch then belongs to the consumer, for any length of time. Returning it with Recycle is
-// optional and saves one allocation per slot.
+// These timers are no longer armed: Cancel reports false for them, and Add arms them again. The
+// function due should only pass the batch on and return, because the wheel delivers nothing else
+// meanwhile. The batch belongs to the consumer from then on. Returning it with Recycle is optional
+// and saves one allocation per slot.
 func New[T any](o Options, due func(batch []*Timer[T])) (*Wheel[T], error) {
 	w, err := newWheel(o, due)
 	if err != nil {
@@ -156,9 +156,9 @@ func (w *Wheel[T]) AddAll(ts []*Timer[T], at time.Duration) bool {
 // sleeps by Go's clock, which does not count suspensions.
 func (w *Wheel[T]) Wake() { w.driver.after(0) }
 
-// Cancel disarms t. It reports true if t was armed; due will then not receive it. It reports
-// false if t was not armed, was already delivered (due may be about to receive it), or the
-// wheel has been stopped.
+// Cancel disarms t. It reports true if t was armed; the function due will then not receive t.
+// It reports false if t was not armed, if t was already delivered (the function due may be about
+// to receive it), or if the wheel has been stopped.
 func (w *Wheel[T]) Cancel(t *Timer[T]) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -249,10 +249,11 @@ func (w *Wheel[T]) reach(tick int64) int64 {
 // It reports whether a wake-up for slot seat must still be requested. The caller requests it after
 // unlocking, because the request can block on the driver's goroutine.
 //
-// One request per slot and turn is enough, because w.tick never goes back. Suppose a wake-up
-// was requested for slot k, when k >= w.tick, and seat has the same index in the ring as k. seat
-// is within one turn from the present w.tick on, so seat >= k. If seat > k, the driver is late
-// with k; drain then finds that the timer is not due yet, and places it again.
+// One request per slot and turn is enough, because w.tick never goes back. Suppose that the slot
+// with the number k has the same index in the ring as the slot seat, and that a wake-up was
+// requested for slot k. At that time k >= w.tick held. The slot seat lies in the turn that begins
+// at the present w.tick, so seat >= k. If seat > k, the driver is late with slot k; drain then
+// finds that the timer is not due yet, and places it again.
 func (w *Wheel[T]) put(t *Timer[T], tick, seat int64) (first bool) {
 	t.tick = tick
 	index := int32(seat & w.mask)

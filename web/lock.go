@@ -28,7 +28,7 @@ type lock struct {
 	past        []spell // spells that have ended, the newest last
 	samples     []sample
 	text        string // the text, in lower case, in which a search looks for words
-	listed      bool   // a list has contained it: if a later list does not, it is no longer in use. Other locks are only read by name
+	listed      bool   // a list has contained the lock, so if a later list does not, the lock is no longer in use. False for a lock read by name only
 	err         string // why the last look at the lock failed, or "" if it did not
 }
 

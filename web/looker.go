@@ -16,7 +16,7 @@ import (
 
 const (
 	maxLocks   = 20_000           // maximum number of locks in the list
-	maxNames   = 50               // maximum number of locks that one look reads by name, because their pages are open
+	maxNames   = 50               // maximum number of locks that one look reads by name: those whose pages are open
 	forgetting = 10 * time.Second // everything is forgotten this long after the last look
 	remembered = 10 * time.Minute // a lock that is not in the list is forgotten this long after it was last read
 	batch      = 500              // keys per SCAN and per pipeline
@@ -223,7 +223,7 @@ func (s *snapshot) doubted(err error, since time.Time) *snapshot {
 	}
 }
 
-// pace spaces the runs of one part of a look, so that Redis is busy with it for at most a fifth of the time.
+// pace says when one part of a look is due again. It keeps Redis from being busy with that part for more than a fifth of the time.
 type pace struct{ next time.Time }
 
 // round is one look.
@@ -279,7 +279,7 @@ func (r *round) list(ctx context.Context, contended bool) error {
 		case contended || lock.Kind == "":
 		case cut: // it may be in the part that was not read
 			r.locks[name] = lock.unlisted()
-		case len(lock.Holders) > 0 || lock.Waiting == 0: // no longer in use; a free fair lock with waiters is not listed either: it has no key
+		case len(lock.Holders) > 0 || lock.Waiting == 0: // no longer in use, unless it is a free fair lock with waiters, which has no key to be listed
 			r.note(inspect.Entry{Name: name}, true)
 		}
 	}

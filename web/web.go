@@ -41,7 +41,7 @@ type page struct {
 	source    source
 	templates *template.Template
 	protected http.Handler
-	streams   chan struct{} // a place for each stream
+	streams   chan struct{} // contains one element for each open stream; its capacity is the limit
 	opened    time.Time
 
 	writeWithin time.Duration
