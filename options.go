@@ -32,10 +32,10 @@ type Options struct {
 	// Default 100 000. Each waiter of a fair lock has a place in Redis, and each hand-over moves all of them up. That blocks the
 	// server for about 2 ms with 1 000 waiters, and for about 40 ms with 10 000. Limit the waiters of fair locks accordingly.
 	MaxWaiters int
-	// AckReplicas is the number of replicas that must acknowledge each new grant of a lock or a permit (WAIT), so that a failover
-	// to one of them does not lose the grant. An acquire that fewer replicas acknowledge is undone and fails with ErrNotReplicated.
-	// Passing a lock on inside the process is not a new grant and does not wait. Semaphores and latches do not wait either. Default
-	// 0. A failover that loses a grant becomes less likely, not impossible: another replica may be promoted.
+	// AckReplicas is the number of replicas that must acknowledge each new grant of a lock or a permit, so that a failover to one of them does not
+	// lose the grant. The runtime sends the command WAIT for that. If fewer replicas acknowledge the grant, the acquire is undone and fails with
+	// ErrNotReplicated. Passing a lock on inside the process is not a new grant and does not wait. Semaphores and latches do not wait either. Default
+	// 0. A failover may still lose a grant, because a replica that has not acknowledged it may be promoted.
 	AckReplicas int
 	// AckTimeout limits the wait for AckReplicas, during which the lease already runs. Default 1 s, or Lease/3 if that is less; at most
 	// Lease/3. Redis replies only after this wait. So AckTimeout must be shorter than the client's ReadTimeout, and shorter than 5 s, which
@@ -55,16 +55,16 @@ type Options struct {
 	OnEvent func(Event)
 	// SlowWait is how long an acquire may wait before it is reported, once, by a Waiting event and by Trace.Waiting. Default 0: never.
 	SlowWait time.Duration
-	// Linger is how long a released lock stays in Redis for the next acquire of this process, which then does not call Redis. The time begins
-	// with the first release after the lock was acquired in Redis; later acquires and releases do not prolong it. Default 0: the lock is
-	// released at once. At most Lease/4. It is for locks that one process takes again and again: those of a partition, an account, a session.
+	// Linger is how long a released lock stays in Redis, so that the next acquire of this process need not call Redis. The time begins with the first
+	// release after the lock was acquired in Redis; later acquires and releases do not prolong it. Default 0: the lock is released at once. At most
+	// Lease/4. Use Linger for locks that one process takes again and again, such as the lock of a partition, an account or a session.
 	//
 	// Others find the lock taken meanwhile. If another Holdfast process wants the lock, it gets the lock within milliseconds. Any other
 	// client gets the lock when Linger has passed. If this process dies, others wait for the rest of the lease, as if it had died holding the
 	// lock. Close, Shutdown and ForceRelease free a lingering lock at once.
 	//
-	// Linger applies to plain, fenced and write locks that are renewed with the usual lease. It needs one more connection to Redis, and
-	// rights to the channels "holdfast_demand:*": see SECURITY.md.
+	// Linger applies to plain, fenced and write locks that are renewed and have the usual lease, Options.Lease. It needs one more connection to
+	// Redis, and rights to the channels "holdfast_demand:*": see SECURITY.md.
 	Linger time.Duration
 	// Trace has functions that are called for acquires, leases, renewals and calls to Redis. Default nil. Module otelholdfast makes a Trace for
 	// OpenTelemetry.
@@ -202,9 +202,10 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 // event. ForceRelease frees the lock sooner. Use WithAtLeast for a short job that several processes start at slightly different times: those
 // that start it late find the lock taken.
 //
-// Such an acquire always calls Redis. If an owner re-enters with WithAtLeast, the lock stays taken until the later of the two times. For a multi
-// lock, d begins when all members are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds
-// the time of WithLease or WithAtMost, and for kinds other than lock, fenced, fair and write lock.
+// Such an acquire always calls Redis. If an owner re-enters with WithAtLeast, the lock stays taken until d has passed since the re-entry, or for as
+// long as the earlier acquire asked, whichever is later. For a multi lock, d begins when all members are acquired. Lease.Extend never frees the lock
+// before d has passed. WithAtLeast is ErrInvalid if d exceeds the time of WithLease or WithAtMost, and for kinds other than lock, fenced, fair and
+// write lock.
 func WithAtLeast(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }

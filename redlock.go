@@ -19,8 +19,8 @@ import (
 // servers should replicate another. Then the lock survives the failure of a minority.
 //
 // Each round tries all members at once, each for a short time. A round succeeds if a majority was acquired and the validity time is
-// positive: the lease, less the time since the round began, less the drift (1 % of the lease plus 2 ms). Otherwise all members are
-// released, even those that did not answer, and after a random pause Acquire starts another round.
+// positive. The validity time is the lease, less the time since the round began, less the drift (1 % of the lease plus 2 ms). If
+// a round fails, all members are released, even those that did not answer, and after a random pause Acquire starts another round.
 //
 // The lease is lost when the majority is lost; the remaining members are then released at once. Each member is renewed by its own
 // runtime, and a lost member is not acquired again.

@@ -227,8 +227,8 @@ func (rt *Runtime) NewOwner() Owner { return protocol.NewOwner(rt.id, rt.engine.
 // bytes, not valid UTF-8, or contain control characters or any braces other than exactly one non-empty {tag}.
 func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) }
 
-// FairLock returns the lock with this name that is granted in queue order across goroutines, processes and languages (Redisson's
-// getFairLock). Every waiter queues in Redis, so each hand-over costs round trips to Redis.
+// FairLock returns the fair lock with this name (Redisson's getFairLock). It is granted in queue order across goroutines, processes
+// and languages. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
 // When a waiter gives up, the next waiter of its process takes its place. Up to sixteen waiters move up in this way, and the place of
 // the last one is removed from the queue. So waiters of other processes never move back.
@@ -237,16 +237,16 @@ func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) 
 // Dead waiters of Redisson keep their places for its fairLockWaitTimeout.
 func (rt *Runtime) FairLock(name string) *Lock { return rt.lock(scripts.FairLock, name) }
 
-// FencedLock returns the lock with this name whose leases carry a fencing token, Lease.Token (Redisson's getFencedLock). Each
-// holder's token is larger than all earlier ones, across processes, restarts without persistence and failovers, as long as the
-// server's clock is not set back. (Redisson clients may begin again at 1 after a loss of data.) A resource that remembers the
-// largest token it has seen, and refuses smaller ones, is safe from late holders (M. Kleppmann, "How to do distributed locking",
-// 2016).
+// FencedLock returns the fenced lock with this name (Redisson's getFencedLock). Each of its leases has a fencing token, Lease.Token,
+// which is larger than the tokens of all earlier holders. This holds across processes, restarts without persistence and failovers,
+// as long as the server's clock is not set back. (Redisson clients may begin again at 1 after a loss of data.) A resource that
+// remembers the largest token it has seen, and refuses smaller ones, is safe from late holders (M. Kleppmann, "How to do distributed
+// locking", 2016).
 //
 // Tokens are at most 2^53 - 1. If the token key holds a larger number, or no number, acquiring fails with ErrForeignKey and the key
 // stays unchanged. Set it to the largest token ever issued, or delete it if none was.
 func (rt *Runtime) FencedLock(name string) *Lock { return rt.lock(scripts.FencedLock, name) }
 
-// SpinLock returns the lock with this name whose waiters poll (see WithBackoff) instead of subscribing (Redisson's getSpinLock). Use
+// SpinLock returns the spin lock with this name (Redisson's getSpinLock). Its waiters poll instead of subscribing: see WithBackoff. Use
 // it for very many names that are rarely contended, or for servers without pub/sub.
 func (rt *Runtime) SpinLock(name string) *Lock { return rt.lock(scripts.SpinLock, name) }

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Semaphore is a handle to a named semaphore: a number of permits without owners. Release what you acquire: the permits of a
-// process that crashes are never returned (those of a PermitSemaphore are). Safe for concurrent use.
+// Semaphore is a handle to a named semaphore: a number of permits without owners. Release what you acquire, because the permits
+// of a process that crashes never become available again. (The permits of a PermitSemaphore do.) Safe for concurrent use.
 //
 // The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process; among processes there is
 // no order. A waiter for several permits is not starved by waiters for fewer: once it has been the oldest waiter of its process for

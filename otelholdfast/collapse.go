@@ -10,7 +10,7 @@ import (
 // UUID comes first, because its first group may look like a number.
 var id = regexp.MustCompile(`(^|[^0-9A-Za-z])([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9]+|[0-9a-fA-F]*[0-9][0-9a-fA-F]*)($|[^0-9A-Za-z])`)
 
-// shortest is the least length of hexadecimal digits that count as an id.
+// shortest is the least number of hexadecimal digits that count as an id.
 const shortest = 8
 
 // CollapseIDs is a function for WithGroup. It returns the name with "*" in place of numbers, UUIDs, and hexadecimal ids of at least 8 digits, so that

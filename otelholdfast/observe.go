@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Observe reports the runtime's Stats as metrics, which are read at each collection. It returns an error if the meter provider refuses an instrument
-// or the registration. Unregister the registration when the runtime is closed. With several runtimes in one process, give each a meter provider with
-// a resource of its own.
+// Observe reports the runtime's Stats as metrics. The Stats are read at each collection of the metrics. Observe returns an error if the meter
+// provider refuses an instrument or the registration. Unregister the registration when the runtime is closed. With several runtimes in one process,
+// give each a meter provider with a resource of its own.
 func Observe(rt *holdfast.Runtime, options ...Option) (metric.Registration, error) {
 	m := configOf(options).meters.Meter(scope)
 	var err error

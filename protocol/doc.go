@@ -22,8 +22,8 @@
 //   - The sender must belong to the runtime's ActorSystem (Options.System, Runtime.System), because the messages are plain Go
 //     structs that contain errors and a function, and cannot be serialized. A remote actor needs a local one that makes its
 //     requests.
-//   - A request names its lock by Kind and Lock, the name as Lock.Name returns it. It may go to the PID of any lock of the runtime,
-//     as long as the runtime exists.
+//   - A request names its lock in the fields Kind and Lock. Lock is the name that the method Lock.Name of the handle returns. The
+//     request may go to the PID of any lock of the runtime, as long as the runtime exists.
 //   - A request has an ID chosen by the requester, which the answer echoes. The ID must be unique among the requester's pending
 //     requests for one lock. A second Acquire with the ID of a waiting one is refused with ErrInvalid; the first keeps waiting.
 //   - A future (RequestFuture) may send Release, Renew and Inspect. An Acquire from a future is refused with ErrInvalid: the
@@ -35,8 +35,8 @@
 // # Answers
 //
 // Every Acquire, Release, Renew and Inspect is answered exactly once, whatever happens to Redis, to the network and to other
-// actors. Requesters need no timeouts of their own. Redis is silent if it has not answered for a third of Options.Lease (at least
-// 1 s, at most 10 s). The answer arrives
+// actors. Requesters need no timeouts of their own. In the following table, "Redis is silent" means that it has not answered for
+// a third of Options.Lease (at least 1 s, at most 10 s). The answer arrives
 //
 //	to an Acquire   when the lock is granted, when its Wait elapses, after a Cancel, or when Redis is silent; with Try after one
 //	                attempt
@@ -108,7 +108,8 @@
 //
 // The runtime never blocks on delivering a message to an actor. If a delivery blocks, on a synchronized dispatcher or a full
 // mailbox, all messages to that actor wait, in order, and RequesterBlocked reports it; locks, leases and other actors continue. The
-// actor's leases are still renewed: an actor that hangs keeps what it holds, as a goroutine does. A fixed lease limits the time.
+// actor's leases are still renewed. So an actor that hangs keeps its locks, as a goroutine that hangs does. A fixed lease limits
+// the time for which it keeps them.
 //
 // # The end of the runtime
 //

@@ -17,7 +17,7 @@ type LeaseLost struct {
 	Name   string
 	ID     string // owner field in Redis
 	Reason LossReason
-	Held   time.Duration // time from the acquire to the loss, or to the release that found the lease lost; of several holders, the longest
+	Held   time.Duration // time from the acquire to the loss, or to the release that found the lease lost; with several holders, the longest
 }
 
 // LossReason says why a lease ended without a release. A switch over it needs a default: values may be added.
@@ -79,7 +79,7 @@ type Reconnected struct{ Channels int }
 // reports the refusal once. A refusal that may be temporary is reported after a second or two.
 //
 // If Channel is that of an election (holdfast_leader:...), Election.Watch learns of a new leader late. If Name is "", Redis refuses the channel
-// of Options.Linger, which belongs to no lock: then locks of this process linger although others want them.
+// of Options.Linger, which belongs to no single lock. Locks of this process then linger although others want them.
 type SubscribeRefused struct {
 	Name    string
 	Channel string
