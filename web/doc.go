@@ -8,9 +8,9 @@
 //
 // While somebody watches, the page looks at Redis at most once per second, no matter how many viewers there are. It scans all keys, reads those that
 // match Options.Pattern with a few short commands each, and counts the waiters. It repeats a slow step less often: after a scan that took a second,
-// the next one begins four seconds later. When nobody watches, the page does nothing, so there is nothing to close. SECURITY.md lists the rights
-// that the page needs under "Rights to look". The history of a lock begins when the page is opened, and is forgotten when nobody has watched for
-// ten seconds.
+// the next one begins four seconds later. When nobody watches, the page does nothing, so there is nothing to close. The section "Rights to look" of
+// SECURITY.md lists the rights that the page needs. The history of a lock begins when the page is opened, and is forgotten when nobody has watched
+// for ten seconds.
 //
 // The page works without JavaScript. With JavaScript it is live, by server-sent events. Streams of events end after five minutes, and
 // browsers open them again. http.Server.Shutdown waits for them, unless the context of their requests ends: see the example.

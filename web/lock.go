@@ -28,7 +28,7 @@ type lock struct {
 	past        []spell // spells that have ended, the newest last
 	samples     []sample
 	text        string // the text, in lower case, in which a search looks for words
-	listed      bool   // a list has contained the lock, so if a later list does not, the lock is no longer in use. False for a lock read by name only
+	listed      bool   // a list has contained the lock. If a later list does not, the lock is no longer in use. False if it was only read by name
 	err         string // why the last look at the lock failed, or "" if it did not
 }
 
@@ -130,7 +130,7 @@ func (l *lock) failed(now time.Time, err error) *lock {
 	return &next
 }
 
-// unlisted returns the lock, marked as not listed, because the last list may have left it out. Everything else stays as it was.
+// unlisted returns the lock, marked as not listed. It is for a lock that the last list may have left out. Everything else stays as it was.
 func (l *lock) unlisted() *lock {
 	next := *l
 	next.listed = false

@@ -20,10 +20,10 @@ const (
 	forgetting = 10 * time.Second // everything is forgotten this long after the last look
 	remembered = 10 * time.Minute // a lock that is not in the list is forgotten this long after it was last read
 	batch      = 500              // keys per SCAN and per pipeline
-	rest       = 4                // the pause after a part of a look is at least this many times as long as the part
+	rest       = 4                // after a part of a look that took d, that part is not due again for rest * d
 	within     = 30 * time.Second // time limit of a look
-	doubtAfter = 3 * time.Second  // a look that takes longer than this raises a doubt
-	pingWithin = 2 * time.Second  // time limit of the ping that settles a doubt
+	doubtAfter = 3 * time.Second  // if a look takes longer than this, a ping finds out whether Redis answers: see the method doubt
+	pingWithin = 2 * time.Second  // time limit of that ping
 )
 
 var errSilent = errors.New("a ping to Redis got no answer")
@@ -38,7 +38,9 @@ type source struct {
 	ping      func(context.Context, redis.UniversalClient) error
 }
 
-// looker looks at Redis while somebody watches, once for all viewers. Between looks only a timer runs, and no goroutine.
+// looker reads Redis while somebody watches, once for all viewers. Each such reading is called a look. A look reads the locks whose pages are open,
+// and does the parts that are due: list all locks, list the contended ones, read the processes. Between two looks only a timer runs, and no
+// goroutine.
 type looker struct {
 	source
 	pattern string
@@ -50,7 +52,7 @@ type looker struct {
 	began   time.Time    // when the last look began
 	snap    *snapshot
 
-	everything, contended, named pace // when each part of a look is due again
+	everything, contended, named pace // when the parts are due again that list all locks, list the contended ones, and read the names of processes
 }
 
 // snapshot is what the looks have shown so far. Once published it does not change, except that parts are added.
@@ -327,7 +329,7 @@ func (r *round) readProcesses(ctx context.Context) (err error) {
 	return err
 }
 
-// note records what is known of a lock now. fresh has the same meaning as in the function follow.
+// note records what is known of a lock now. The parameter fresh has the same meaning as in the function follow.
 func (r *round) note(e inspect.Entry, fresh bool) {
 	r.locks[e.Name] = follow(r.locks[e.Name], e, time.Now(), fresh)
 }

@@ -97,7 +97,7 @@ func TestPage_RedisGoesAndComesBack(t *testing.T) {
 	}
 }
 
-// A look that skips a slow part does not count as a sign that Redis answers.
+// A look may skip a part, because it is slow and not yet due. After such a look, the page still reports the failure until Redis answers.
 func TestLooker_FailureLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{takes: 2 * time.Second}

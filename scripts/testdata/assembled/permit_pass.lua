@@ -56,7 +56,7 @@ local function expired(permit, score, now)
 end
 
 -- permits_of returns the number of free permits (nil if there is no key) and the earliest expiry of the held permits (nil if none is held).
--- If a key holds something else, it returns nil, nil and the error FOREIGN. Each permit is 16 bytes long.
+-- If a key holds something else, such as a permit that is not 16 bytes long, it returns nil, nil and the error FOREIGN.
 local function permits_of(permits, timeouts)
   local free, foreign = count_of(permits)
   local first = redis.call('zrange', timeouts, 0, 0, 'withscores')

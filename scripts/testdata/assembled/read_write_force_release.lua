@@ -67,7 +67,7 @@ end
 -- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument `timeouts` is the prefix
 -- of the names of these keys, "{name}:". It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
--- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
+-- timeouts_of lists the timeout keys of all readers except the reader `but`. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)
   local keys, fields = {}, redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
@@ -78,7 +78,7 @@ local function timeouts_of(lock, timeouts, but)
   return keys
 end
 
--- longest returns the longest remaining lease of all readers except one, in ms. It is 0 if all have expired.
+-- longest returns the longest remaining lease in ms of all readers except the reader `but`. It is 0 if all these leases have expired.
 local function longest(lock, timeouts, but)
   local most = 0
   for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do
