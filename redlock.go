@@ -40,7 +40,7 @@ func tryTime(lease time.Duration) time.Duration {
 	return min(lease/4, max(lease/20, 200*time.Millisecond), 500*time.Millisecond)
 }
 
-// validity returns how much longer a lease excludes others. elapsed is the time since the lease was requested.
+// validity returns how much longer a lease excludes others. The parameter elapsed is the time since the lease was requested.
 func validity(lease, elapsed time.Duration) time.Duration {
 	return lease - elapsed - (lease/100 + 2*time.Millisecond)
 }

@@ -32,8 +32,8 @@ type (
 	Released = trace.Released
 	// Lost says that a lease ended without a release. Fields: Kind, Name, ID, Held, Reason and Fixed (acquired WithLease). See [trace.Lost].
 	Lost = trace.Lost
-	// Renewed is one call that renewed leases, or failed. Fields: Leases (how many it was for), Gone (how many Redis no longer had), Margin
-	// (the shortest time that any of these leases had left), Took and Err. See [trace.Renewed].
+	// Renewed is one call that renewed leases, or failed. Fields: Leases (the number of leases in the call), Gone (how many of them Redis no longer
+	// had), Margin (the shortest time that any of them had left), Took and Err. See [trace.Renewed].
 	Renewed = trace.Renewed
 	// Exchanged is one pipeline of calls to Redis. Fields: Scripts and Locks (the numbers of scripts, and of names that these are about), Took
 	// and Err. See [trace.Exchanged].

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// The functions below return the names of keys and channels, in Redisson's layout if Redisson has them. raw is the name after Options.NameMapper.
+// The functions below return the names of keys and channels. If Redisson has the key or channel too, its name is the one that Redisson uses. The
+// parameter raw is the name of the lock after Options.NameMapper.
 
 // LockChannel is the channel on which releases of an exclusive lock are published.
 func LockChannel(raw string) string { return prefixed("redisson_lock__channel", raw) }

@@ -234,8 +234,14 @@ func readLeft(list []any, grant string) (left int64, ok bool) {
 //	{ttl, holder, subscribers, place, ticket}  if Terms.Report was set
 //	{ttl, holder, queued, next}                of a fair lock
 //
-// ttl is a number of milliseconds, or -1. queued is 0 if the grant is not in Redis' queue, 1 if it has kept its place there, and otherwise the server
-// time in microseconds at which this call has put it there. next is a grant, or "". Acquired explains the other values.
+// Three of the values have these forms:
+//
+//	ttl     milliseconds, or -1
+//	queued  0 if the grant is not in Redis' queue; 1 if it has kept its place there; otherwise the server time in microseconds at which this
+//	        call has put it there
+//	next    a grant, or ""
+//
+// Acquired explains the other values.
 func readBusy(list []any) (a Acquired, ok bool) {
 	if len(list) != 2 && len(list) != 4 && len(list) != 5 {
 		return a, false

@@ -57,7 +57,7 @@ type HeldPermit struct {
 }
 
 // ReadPermit reads a member of PermitsKey and its score. The parameter `now` is the server's time. The result `held` is false if the permit's lease
-// and its grace (see permitGrace) have ended. ok is false if the member is not a permit.
+// and its grace (see permitGrace) have ended. The result `ok` is false if the member is not a permit.
 func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, held, ok bool) {
 	if len(member) != 16 {
 		return p, false, false

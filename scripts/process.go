@@ -53,7 +53,7 @@ func ForgetProcess(runtime string) Call {
 
 var announcementShape = regexp.MustCompile(`^([0-9]{1,13}) ([!-~]{1,128}) (.+)$`)
 
-// ReadAnnouncement reads the value of a ProcessKey. ok is false if the value is not an announcement.
+// ReadAnnouncement reads the value of a ProcessKey. The result `ok` is false if the value is not an announcement.
 func ReadAnnouncement(value string) (a Announcement, ok bool) {
 	parts := announcementShape.FindStringSubmatch(value)
 	if parts == nil || protocol.CheckProcess(parts[3]) != nil {

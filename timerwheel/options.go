@@ -23,8 +23,8 @@ type Options struct {
 	Width time.Duration
 
 	// Slots is the number of slots. It is rounded up to a power of two, and to 2 at least. Slots *
-	// Width is one turn; timers with longer delays are placed again once per turn. Default 1024; at
-	// most 1 << 24.
+	// Width is one turn. A timer with a delay of more than one turn is placed again once per turn.
+	// Default 1024; at most 1 << 24.
 	Slots int
 
 	// Now reads a monotonic clock that runs at the speed of real time and does not start below

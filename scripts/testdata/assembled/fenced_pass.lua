@@ -31,9 +31,10 @@ local function in_time(not_after)
   end
   return nil
 end
--- end_turn: let other processes go first at the end of a turn. idlers is the number of subscribers that do not want the lock, or '-1' if the
--- turn does not end. end_turn publishes the message of a release. If more subscribers than idlers receive it, end_turn releases the lock and
--- returns their number. Otherwise nobody waits, so the lock stays held and can be passed on, and end_turn returns nil.
+-- end_turn: let other processes go first at the end of a turn. The argument `idlers` is the number of subscribers that do not want the lock. If it
+-- is '-1', the turn does not end, and end_turn does nothing. Otherwise end_turn publishes the message of a release. If more than `idlers`
+-- subscribers receive it, some process waits: end_turn releases the lock and returns the number of receivers. If not, nobody waits: the lock stays
+-- held and can be passed on, and end_turn returns nil.
 local function end_turn(lock, grant, channel, publish, idlers)
   if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')

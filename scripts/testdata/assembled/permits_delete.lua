@@ -50,7 +50,7 @@ local function server_now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- bytes returns a permit as stored in Redis; id is its hexadecimal form.
+-- bytes returns a permit as it is stored in Redis. The argument `id` is the hexadecimal form of the permit.
 local function bytes(id)
   return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
 end
