@@ -87,8 +87,8 @@ type Options struct {
 
 // Handoff limits a turn: the time for which a process keeps a lock in Redis while one local holder after another uses it. Larger
 // values mean fewer calls to Redis; smaller ones give other processes their turn sooner. When a turn ends and no other process
-// subscribes to the lock's channel, the next turn may begin in the same call to Redis. But about once a second the process leaves the
-// lock free for 25 ms, because clients that only poll do not subscribe.
+// subscribes to the lock's channel, the next turn may begin in the same call to Redis. Clients that only poll do not subscribe. For
+// them, the process leaves the lock free for 25 ms about once a second.
 type Handoff struct {
 	Max int           // holders per acquisition in Redis; default 10 000; 1 = no hand-off
 	For time.Duration // time since the acquisition in Redis; default 10 ms, at most Lease/3

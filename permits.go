@@ -19,7 +19,7 @@ import (
 // Options.Handoff.For. Passing a permit on takes one call to Redis, which gives the permit a new id. With Options.AckReplicas, permits are not
 // passed on.
 //
-// The ten seconds come from Redisson, which takes an expired permit back after that time, because clients' clocks may be wrong.
+// The ten seconds come from Redisson. It takes a permit back only ten seconds after the expiry, because clients' clocks may be wrong.
 type PermitSemaphore struct {
 	lock *Lock
 	counter

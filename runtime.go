@@ -230,8 +230,8 @@ func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) 
 // FairLock returns the fair lock with this name (Redisson's getFairLock). It is granted in queue order across goroutines, processes
 // and languages. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
-// When a waiter gives up, the next waiter of its process takes its place. Up to sixteen waiters move up in this way, and the place of
-// the last one is removed from the queue. So waiters of other processes never move back.
+// When a waiter gives up, the next waiter of its process takes its place. Up to sixteen waiters of the process move up in this way, and
+// the place that the last of them leaves is removed from the queue. So waiters of other processes never move back.
 //
 // If a process dies, its waiters block the others for at most Options.Lease, provided that another Holdfast process uses the lock.
 // Dead waiters of Redisson keep their places for its fairLockWaitTimeout.

@@ -6,8 +6,8 @@ import (
 )
 
 // Other libraries write a lock as a string. While a fleet migrates from one of them, an acquire treats such a key as a lock that another
-// owner holds. The scripts that do this need the right to TYPE, so they are variants. The usual scripts do without this right, and refuse
-// such a key.
+// owner holds. For that, its script needs the right to call TYPE. The usual scripts refuse such a key and do not need this right, so the
+// scripts for a migration are variants of them.
 
 // ofString is the holder in the reply of an acquire that found a string.
 const ofString = "string"
