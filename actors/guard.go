@@ -19,7 +19,7 @@ type Guard struct{ watch *watch }
 
 // watch is the argument of a guard's cleanup. It must not refer to the guard, or the guard would stay reachable for ever.
 type watch struct {
-	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now; nil while the guard is in the pool, and always nil if the field whole is set
+	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now; nil while the guard is in the pool, and always nil if `whole` is set
 	whole  Leak                       // a lease of several locks, guarded for the whole life of the guard; otherwise nil
 	engine *Engine
 }

@@ -18,8 +18,8 @@ type line struct {
 }
 
 const (
-	sweepCost  = 3 * time.Microsecond // shortest time between two sweeps, for each waiting call: 0.3 s if 100 000 calls wait
-	sweepLeast = time.Second          // the time after which a sweep is due even if no call expires, because it also drops withdrawn calls
+	sweepCost  = 3 * time.Microsecond // lower limit of the time between two sweeps, for each waiting call: 0.3 s if 100 000 calls wait
+	sweepLeast = time.Second          // a sweep is due after this time even if no call expires, because a sweep also drops withdrawn calls
 )
 
 func (l *line) len() int { return len(l.first) + len(l.rest) }

@@ -14,8 +14,9 @@ import (
 // probe that fails would leave many calls to be repeated. If the server answered that it accepts no writes, a probe may be a full batch: a
 // refused call has no effect, and calls that only read may succeed.
 //
-// When Redis serves again, all waiters want to ask for their locks, while leases that could not be renewed are about to expire. So the
-// watchdog's renewals go first. The gateway of the renewals (without Options.RenewalsFirst) never holds calls back, not even in an outage.
+// When Redis serves again, all waiters want to ask for their locks, while leases that could not be renewed are about to expire. So the watchdog's
+// renewals go first: a gateway with Options.RenewalsFirst pauses until they have been answered. The gateway of the renewals does not have that
+// option, and never holds calls back, not even in an outage.
 type outage struct {
 	vain        int           // batches in a row that did not reach Redis, or 0 if Redis serves
 	silent      bool          // the newest batch that did not reach Redis got no reply
@@ -91,7 +92,7 @@ func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 }
 
 // returnStrays sends all waiting calls back to the clusterGateway when the key of the first one belongs to another master now. While this master does
-// not answer, returnStrays also starts a discovery every lookWait. It runs without a worker, because all of them may hang.
+// not answer, returnStrays also starts a discovery every lookWait. It does not need a worker, because all workers may hang.
 func (g *gateway) returnStrays(now time.Duration) {
 	o := &g.outage
 	if g.waiting.len() == 0 || now < g.doubtedAt() {
@@ -109,7 +110,8 @@ func (g *gateway) returnStrays(now time.Duration) {
 	}
 }
 
-// doubtedAt returns the instant from which there is reason to look for another master: batches fail, or the oldest one has hung for lookWait.
+// doubtedAt returns the instant from which there is reason to look for another master. That is at once if batches fail; otherwise it is when the
+// oldest batch in flight has hung for lookWait.
 func (g *gateway) doubtedAt() time.Duration {
 	if g.outage.vain > 0 {
 		return 0

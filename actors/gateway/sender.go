@@ -61,7 +61,8 @@ func (s *Sender) Heard() uint64 { return s.heard.Load() }
 
 var errFlushed = errors.New("the server forgets scripts faster than they can be loaded: somebody flushes them all the time")
 
-// run sends a batch and posts the results. It may block in go-redis for any length of time, because the gateway has deadlines of its own.
+// run sends a batch and posts the results. It may block in go-redis for any length of time. That delays nothing else, because the gateway has
+// deadlines of its own.
 func (s *Sender) run(b *batch) {
 	defer s.recoverBatch(b)
 	if !b.node.Clock.Known() && slices.ContainsFunc(b.calls, (*rpc.Call).Bounded) {
@@ -162,9 +163,9 @@ func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 }
 
 // finish sends commands as one pipeline. If replicas must acknowledge, a WAIT follows on the same connection, because WAIT covers only the writes of
-// its own connection. If the pipeline's mark did not come back, err says why (see exec), and only refusals by the whole server count as replies.
-// Otherwise err is nil, and each call has its own reply or error. unacked says why the writes may be on too few replicas; it is nil if enough have
-// acknowledged, or if none had to.
+// its own connection. If the pipeline's mark did not come back, err says why (see exec), and no reply counts, unless the server refuses every command
+// (refusesPing): then its refusals count. If err is nil, each call has its own reply or error. unacked says why the writes may be on too few
+// replicas; it is nil if enough have acknowledged, or if none had to.
 func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, parcels []parcel) (unacked, err error) {
 	var wait redisnode.Command
 	if b.acked {
@@ -230,8 +231,8 @@ func missing(mark redisnode.Command, text any) error {
 	return fmt.Errorf("%w: %v", errOutOfStep, err) //nolint:errorlint // err is no reply to the mark
 }
 
-// invalidateReplies discards the replies of a pipeline whose mark did not come back, so the outcome of its calls is unknown. The exception: if
-// the mark was refused because the server refuses every command, the refusals of the calls count.
+// invalidateReplies discards the replies of a pipeline whose mark did not come back. The outcome of its calls is then unknown. There is one
+// exception: if the mark was refused because the server refuses every command, the refusals of the calls count.
 func invalidateReplies(cause error, parcels []parcel) {
 	var refusal redis.Error
 	refused := errors.As(cause, &refusal)

@@ -69,7 +69,7 @@ func (e *Ending) Why() string {
 }
 
 // Context makes a context for the user. It ends with parent or with the lease. If the lease ends first, the cause of the context is the lease's Err.
-// Awaited also returns true while the user keeps only the cancel function.
+// Awaited returns true while the user still has the context, or only its cancel function.
 func (e *Ending) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx := &Context{}
 	inner, cancel := e.bound(parent, &audience{context: ctx})

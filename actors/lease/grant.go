@@ -41,7 +41,7 @@ const (
 	Max = 24 * time.Hour
 )
 
-// Check checks a time that the user has given against the bounds. The argument what is the name of that time in the error.
+// Check checks a time that the user has given against the bounds. The parameter `what` is the name of that time in the error.
 func Check(what string, d time.Duration) error {
 	if d < Min || d > Max {
 		return fmt.Errorf("%w: %s %v is not between %v and %v", protocol.ErrInvalid, what, d, Min, Max)

@@ -43,7 +43,7 @@ func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 	}
 }
 
-// startAt is the instant of a waiter's first attempt. A try does not wait until other processes have had their turns.
+// startAt is the instant of a waiter's first attempt. A waiter lets other processes have their turns first; a try does not.
 func (s *State) startAt() time.Duration {
 	if head := s.queue.Front(); head != nil && head.Try {
 		return 0
@@ -84,8 +84,9 @@ func (s *State) newPending(r *wait.Request) pendingGrant {
 	return t
 }
 
-// sendAcquire sends an attempt, or a repeat of it. Wake-ups that came before are forgotten, because this call finds out what they announced. A
-// wake-up that comes while the call is in flight is kept in wokenFor, because Redis may have executed the call before the release.
+// sendAcquire sends an attempt, or a repeat of it. Wake-ups that came earlier are forgotten, because this call finds out what they announced. If a
+// wake-up comes while the call is in flight, it is kept in wokenFor, because Redis may have executed the call before the release that the wake-up
+// announces.
 func (s *State) sendAcquire(now time.Duration) {
 	s.wokenFor, s.pending.inherited = clock.Never, 0
 	s.turns.Tries(now)
@@ -241,9 +242,9 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &g.Grant})
 }
 
-// onAttemptFailed handles an attempt that failed. If the call was certainly not executed, the next attempt may ask for a new grant. Otherwise
-// the same attempt is repeated until its outcome is known. An attempt for another grant could be refused because Redis has made the first grant,
-// which nobody here would hold.
+// onAttemptFailed handles an attempt that failed. If the call was certainly not executed, the next attempt may ask for a new grant. Otherwise the
+// same attempt is repeated until its outcome is known. If the contender asked for another grant instead, Redis might refuse it because the first
+// attempt has got the lock, for a grant that nobody here would hold.
 //
 // If Redis has rejected the attempt, every waiter is refused. If the attempt arrived too late, it is repeated at once, a few times at most. After any
 // other failure, tries are refused at once, with the cause, and the other waiters are refused when Redis has been silent for too long.

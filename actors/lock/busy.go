@@ -137,7 +137,7 @@ func (s *State) listen() {
 	if s.watch != wait.Unwatched && (row != s.row || kind.Queued && s.channel != kind.Channel(s.address.Raw, s.pending.id)) {
 		s.unlisten()
 	}
-	if s.watch == wait.Unwatched { // the name is made only here, because each waiter that arrives leads to a call of listen
+	if s.watch == wait.Unwatched { // the channel's name is made only here, not at each call of listen: each waiter that arrives calls listen
 		s.watch, s.channel, s.row = wait.Subscribing, kind.Channel(s.address.Raw, s.pending.id), row
 		if row > 0 {
 			s.channel = scripts.RowChannel(s.channel, row)
@@ -169,12 +169,13 @@ func (s *State) report(head *wait.Request) string {
 	return mark + s.channel
 }
 
-// onChannelReady makes the first waiter try, because this process has missed the messages before the subscription. It does not try before the turn of
-// this process, or while this process waits for its row to be called. After a reconnection the first waiters of all actors try, so each waits for a
-// short random delay, unless its attempt is due earlier.
+// onChannelReady makes the first waiter try, because the lock may have been released before the subscription. The waiter does not try before the turn
+// of this process, or while this process waits for its row to be called. After a reconnection the first waiters of all actors try, so each waits for
+// a short random delay, unless its attempt is due earlier.
 //
-// After a new subscription (not a restored one) to the channel of a row, the process does not try. At least one other row is called first, so it has
-// not missed the call of its row. After a new subscription to releases, a process with a place in a crowd waits for its turn (Turns.FirstTry).
+// After a new subscription (not a restored one) to the channel of a row, the process does not try: it cannot have missed the call of its row, because
+// at least one other row is called before that. After a new subscription to releases, a process with a place in a crowd waits for its turn
+// (Turns.FirstTry).
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == wait.Unwatched || s.member == nil && m.Channel != s.channel {
 		return
@@ -214,8 +215,8 @@ func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 			s.listen()
 		}
 	case s.phase != free && s.phase != acquiring:
-		// The message comes from an earlier release, from this process's own release, or from a force-release. A renewal or a look notices the
-		// force-release.
+		// The message comes from an earlier release, from this process's own release, or from a force-release. This process notices a force-release when it
+		// renews the lease, or asks Redis about a fixed one (look.go).
 		s.turns.Overheard(m.Releases)
 	default:
 		if at := s.turns.Hear(&s.policy.Policy, now, m.Releases); at != clock.Never {

@@ -14,11 +14,11 @@ import (
 // orphan is a grant that may exist in Redis although no local request wants it. Releases of its id, which is never used twice, are
 // repeated until the grant certainly does not exist any more, or its lease has expired.
 //
-// One release is not enough: if a network or a server has delayed the acquire, the release may reach Redis first. Only a release that was
-// sent after duplicateUntil is the last one. Earlier releases shorten the time for which the lock is taken although nobody holds it.
+// One release is not enough: if a network or a server has delayed the acquire, the release may reach Redis first. So releases are repeated until one
+// has been sent after duplicateUntil. Those before it shorten the time for which the lock is taken although nobody holds it.
 type orphan struct {
 	id             string
-	duplicateUntil time.Duration // a delayed duplicate of its acquire may run until this instant, so an earlier release is not the last one
+	duplicateUntil time.Duration // a delayed duplicate of its acquire may run until this instant, so a release that is sent before it is not enough
 	until          time.Duration // when its lease has certainly expired on the server
 	next           time.Duration
 	inflight       bool
@@ -103,7 +103,7 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	}
 }
 
-// remembers returns the state whose field freed keeps the id of an orphan that has ended. In a group that is group.common, because the orphan's
+// remembers returns the state whose field `freed` keeps the id of an orphan that has ended. In a group that is group.common, because the orphan's
 // member may leave the group when the orphan ends.
 func (s *State) remembers() *State {
 	if s.member != nil {
@@ -112,8 +112,8 @@ func (s *State) remembers() *State {
 	return s
 }
 
-// freeLater schedules another release for the end of the at-least time, if a release has kept the lock taken until then. That is needed only if other
-// grants of the owner keep the key, because the key then does not expire by itself.
+// freeLater schedules another release for the end of the at-least time, if a release has kept the lock taken until then. Without other grants of the
+// owner in the key, the key expires by itself at that time. With them it does not, and the second release is needed.
 func (s *State) freeLater(now time.Duration, m *callDone) {
 	if m.call.terms.Keep > 0 && s.stage < wait.Closing {
 		end := now + m.call.terms.Keep
@@ -145,7 +145,8 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 // lose ends the grant and notifies its holders. If a holder is releasing at this moment, the answer to its release reports the loss. If orphaned is
 // true, Redis may still have the grant.
 //
-// The holders learn of the end before the machine attempts a new grant: in this process, nobody gets the lock while a lease on it is valid.
+// The holders learn of the end before the machine attempts a new grant. So in this process, nobody gets the lock while an earlier lease on it is
+// still valid.
 func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	if len(s.holds) > 0 { // a grant that lingered has no holds, and nobody has lost it
@@ -176,8 +177,8 @@ func (s *State) lostLease(now time.Duration, reason protocol.LossReason) wait.Ef
 	}}
 }
 
-// endHolds ends all local leases on the grant. A goroutine that is releasing its lease has ended that lease itself, and its request is on its way to
-// onRelease. The field claimed counts such requests, because the actor must not stop before they arrive.
+// endHolds ends all local leases on the grant. A goroutine that releases its lease has ended that lease itself, and its request is on its way to
+// onRelease. `claimed` counts such requests, because the actor must not stop before they arrive.
 func (s *State) endHolds(err error, reason protocol.LossReason) {
 	for _, h := range s.holds {
 		switch {

@@ -32,8 +32,8 @@ func (s *State) extending() *extension {
 	return s.extension
 }
 
-// onExtend queues an extend of a fixed lease that is held here, or one that asks for a longer at-least time than Redis has granted. A renewed lease
-// has no length that a user could set.
+// onExtend queues an extend, unless it needs no call or cannot be granted. It cannot be granted if the lease has ended, or if it asks for a new
+// length of a lease that the watchdog renews: only a fixed lease has a length that a user can set.
 func (s *State) onExtend(now time.Duration, r *wait.Request) {
 	switch {
 	case !s.has(r.Hold):
@@ -92,7 +92,7 @@ func (s *State) lacks(now time.Duration, r *wait.Request) bool {
 }
 
 // sendExtend sets the remaining time of the grant's lease, but not to less than what is left of its at-least time. Until the reply comes, the earlier
-// of the old and the new deadline counts, because nobody knows whether Redis has executed the call. The field longest of the grant keeps the longest
+// of the old and the new deadline counts, because nobody knows whether Redis has executed the call. The grant's field `longest` keeps the longest
 // lease that was asked for, because Redis may keep the grant for that long.
 func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 	s.keepFor(now, r) // before the call: a renewal that is sent at the same time must not shorten the time again

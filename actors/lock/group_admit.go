@@ -231,7 +231,7 @@ func (h *Group) exclusive(owner protocol.Owner) *member {
 	return h.holds(owner, func(s *member) bool { return s.address.Kind.Grants == scripts.GrantPerLock })
 }
 
-// holds returns the first member with which the owner holds the lock and for which the function such returns true, or nil if there is none.
+// holds returns the first member with which the owner holds the lock and for which such(member) is true, or nil if there is none.
 func (h *Group) holds(owner protocol.Owner, such func(s *member) bool) *member {
 	if owner.IsZero() {
 		return nil

@@ -177,7 +177,7 @@ func (h *Group) onCall(s *State, call *lockCall) {
 }
 
 // heir returns the id and the TTL of the grant that this process's first contender in Redis' queue asks for. A release gives this contender the lock
-// if it is first in the whole queue. If an orphan is released, the contender may be the orphan's own member.
+// if it is first in the whole queue. The release of an orphan names an heir, too, which may be the orphan's own member.
 func (h *Group) heir() (id string, lease time.Duration) {
 	for other := h.first; other != nil; other = other.next {
 		if other.contends() && other.pending.id != "" {
@@ -317,8 +317,8 @@ func (h *Group) unlisten(s *State, channel string) {
 }
 
 // hear tracks whether Redis answers. A result, or a permanent rejection, resets the record of failures. Queued requests have no call of their own:
-// they are refused only when Redis has been silent for policy.Patience while they waited. A try at the head of the queue, which waits for members to
-// end (vacates), is refused at the first failed call, unless that call only came too late: then the next call can succeed.
+// they are refused only when Redis has been silent for policy.Patience while they waited. A try at the head of the queue waits only for members to
+// end (vacates). It is refused at the first failed call, unless that call merely came too late, because then the next call can succeed.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}

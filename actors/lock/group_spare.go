@@ -15,7 +15,7 @@ type spare struct {
 	count   int           // how many waiters may ask
 	from    time.Duration // the instant from which waiters may ask
 	heard   time.Duration // when a grant last became free, as far as is known
-	changes int           // how often the field heard was set
+	changes int           // how often `heard` was set
 	busy    busy          // what the last refusal said about the holders
 	until   time.Duration // when a grant expires and becomes free, according to that refusal, or clock.Never if none does
 }

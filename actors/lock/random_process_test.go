@@ -148,10 +148,10 @@ func (p *proc) answer(r *wait.Request, err error) {
 	}
 }
 
-// checkRefusal checks that no try is refused because of a grant that its own process is releasing, unless that takes long. There are two exceptions:
-// a try whose caller gives up, and a try that is refused because of local waiters, no matter who holds the lock. Local waiters are the reason when
-// the try has just arrived, or when its owner loses the lock that the try would have re-entered; after a panic, the owner has lost it in an earlier
-// step.
+// checkRefusal checks that no try is refused because of a grant that its own process is releasing, unless the release takes long. Two kinds of tries
+// may be refused all the same: those whose callers give up, and those that are refused because of local waiters, no matter who holds the lock.
+// checkRefusal takes local waiters for the reason in two cases. In the first, the try has just arrived. In the second, the try's owner had the lock
+// until this step, so the try would have re-entered; after a panic, the owner has lost the lock in an earlier step.
 func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
 	onArrival := r.Came == 0 || r.Came == p.w.Now // a group notes the arrival of every request, a state only of requests that wait

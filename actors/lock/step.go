@@ -52,7 +52,7 @@ type State struct {
 	watchAt  time.Duration // when the last waiter left, or clock.Never while there are waiters
 	busy     busy          // what the last refusal said about the holder
 	turns    *turns.Turns
-	ownTurns turns.Turns // the field turns points to this, unless several contenders take their turns together
+	ownTurns turns.Turns // `turns` points to this, unless several contenders take their turns together
 	channel  string      // the channel that is subscribed to
 	row      int64       // the row of a crowd that is called on this channel (turns.Row), or 0 if it is the channel of releases
 
@@ -239,9 +239,9 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 
 // advance does whatever is due at this instant.
 //
-// The order matters. First, the method next decides about a grant that nobody holds, which may end the phase held. Then come the calls about a held
-// grant, then the repeats of releases and passes, and only then attempts, which need the phase free. So one step may end a grant and attempt the next
-// one.
+// The order matters. A grant that nobody holds comes first: it is handed on, kept or released (the method `next`), so the phase `held` may end here.
+// Then come the calls about a held grant, then the repeats of releases and passes. Attempts come last, because they need the phase `free`. So one
+// step may end a grant and attempt the next one.
 func (s *State) advance(now time.Duration) {
 	if s.turn.lingerTo > 0 {
 		s.advanceLinger(now)
@@ -308,8 +308,8 @@ func (s *State) advanceGuard(now time.Duration) {
 	}
 }
 
-// Idle reports whether the actor could stop without losing anything. It must have no waiter, grant, orphan, subscription, place in Redis' queue
-// or look in progress. No release or result that must reach this actor may be on its way (claimed, sides).
+// Idle reports whether the actor could stop without losing anything. It must have no waiter, grant, orphan, subscription or place in Redis' queue,
+// and must not be asking Redis about a grant (look.go). No release or result that must reach this actor may be on its way (claimed, sides).
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
 		len(s.orphans) == 0 && s.watch == wait.Unwatched && !s.looks()

@@ -39,7 +39,7 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 		return wait.ChannelMessage{Channel: p.Channel, Releases: releases}
 	case "alarm":
 		return wait.Alarm{}
-	case "due": // the watchdog reports that the deadline is near; suspect: because a renewal failed
+	case "due": // the watchdog reports that the deadline is near or, with the word "suspect", that a renewal has failed
 		g := p.grants[a.Word(0)]
 		g.Suspect.Store(a.Has("suspect"))
 		return lease.Due{Grant: g}
@@ -91,7 +91,7 @@ func (p *player) acquire(a machinetest.Arguments) any {
 
 func (p *player) newRequest(do wait.Operation, name string, a machinetest.Arguments) *wait.Request {
 	r := &wait.Request{Do: do, Address: &lease.Address{Kind: p.Kind, Name: "orders", Raw: "orders"}}
-	for _, word := range []string{"read", "write"} { // of a read/write lock: which half
+	for _, word := range []string{"read", "write"} { // the half of a read/write lock
 		if p.Kind.Family == scripts.ReadWrite && a.Has(word) {
 			r.Address.Kind = p.KindOf(word)
 		}
@@ -176,7 +176,7 @@ func (p *player) answer(verb string, a machinetest.Arguments) any {
 		if ttl := a.Values["ttl"]; ttl != "" {
 			done.acquired.TTL = p.Duration(ttl)
 		}
-	case "done": // a pass, release, extend or force-release has succeeded, or an inspect has an answer; inherits: the heir has the lock
+	case "done": // a pass, release, extend or force-release has succeeded, or an inspect has an answer; inherits=g2: the heir g2 has the lock
 		done.held = true
 		done.inherits = call.terms.Heir != "" && a.Values["inherits"] == call.terms.Heir
 		if call.do == callForceRelease {

@@ -62,9 +62,9 @@ func (s *State) turnOver(now time.Duration) bool {
 	return !lingers && (s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor/s.turnsIn())
 }
 
-// turnsIn returns the number by which Policy.HandoffFor is divided for this kind. If each holder has a grant of its own, nobody leaves gaps for
-// Redisson's clients, which take no turns. So turns are a third as long: then these clients get about as many permits as the processes of this
-// library.
+// turnsIn returns the number by which Policy.HandoffFor is divided for this kind. If each holder has a grant of its own, a turn is a third as long as
+// for other kinds. The reason is that processes leave no gaps for Redisson's clients there, and those clients take no turns. With the shorter turns,
+// they get about as many permits as the processes of this library.
 func (s *State) turnsIn() time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder {
 		return 3
@@ -158,7 +158,7 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 	s.hand(now, r)
 }
 
-// onRelease ends one lease, and the grant with its last lease.
+// onRelease ends one lease. If it was the last lease on the grant, the method `next` decides what happens to the grant.
 //
 // The holder ends its lease itself (Claim) before its request arrives here. If the grant is lost in between, endHolds cannot end that lease any
 // more, and counts it in claimed until the request arrives.
@@ -390,8 +390,8 @@ func lostBy(reason protocol.LossReason) error {
 	return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason)
 }
 
-// goneFromRedis reports the loss of a grant that Redis no longer has, although the grant has not ended in this process. If it lingered, nobody has
-// lost it.
+// goneFromRedis reports the loss of a grant that Redis no longer has, although the grant has not ended in this process. It reports nothing if the
+// grant lingered until now: then no holder has lost it.
 func (s *State) goneFromRedis(now time.Duration) {
 	if s.grant.vacant {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Mailbox runs an idle actor on the goroutine of its sender, for a few messages. A resident worker handles the messages that are left after that.
-// So a call passes from the caller through the actor of the lock to the gateway without a switch of goroutines. And no sender is kept for long:
-// with protoactor's synchronized dispatcher a Send took a second and more under load.
+// Mailbox runs an idle actor on the goroutine of its sender, for a few messages. A resident worker handles the messages that are left after that. So
+// a call passes from the caller through the actor of the lock to the gateway without a switch of goroutines, and no sender is kept for long. With
+// protoactor's synchronized dispatcher, which has no such limit, a Send took a second and more under load.
 //
 // Handlers must not block, and must not send while they hold a mutex that another handler locks: the receiver may run within the Send.
 type Mailbox struct {

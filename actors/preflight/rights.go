@@ -220,8 +220,8 @@ func (n *needs) ask(call scripts.Call, answer func(reply)) {
 	n.calls, n.answers = append(n.calls, call), append(n.answers, answer)
 }
 
-// try adds a question: a script that runs these commands. The function denied is called if the server denies the first command. A command that fails
-// for any reason but a missing right counts as allowed.
+// try adds a question: a script that runs these commands. If the server denies the first command, denied is called. A command that fails for any
+// reason but a missing right counts as allowed.
 func (n *needs) try(denied func(denial), commands ...[]any) {
 	n.ask(scripts.CheckCommands(commands), func(r reply) {
 		texts, _ := r.value.([]any)

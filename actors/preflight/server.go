@@ -123,7 +123,7 @@ func (c *check) server(ctx context.Context) (findings []finding) {
 // has all of the names is 2^-64.
 const sharesNames = 64
 
-// shares reports whether there are other masters: whether one of them has some of the names.
+// shares reports whether the cluster has other masters. It tries sharesNames names: if there is another master, it almost certainly has some of them.
 func (c *check) shares(ctx context.Context) bool {
 	var calls []scripts.Call
 	for range sharesNames {

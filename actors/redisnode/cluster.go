@@ -42,8 +42,8 @@ type Cluster struct {
 	ended  bool
 }
 
-// NewCluster makes a Cluster without I/O. The parameter tells is the mode in which releases are published. If it is not decided yet, Discover decides
-// it later.
+// NewCluster makes a Cluster without I/O. The parameter `tells` is the mode in which releases are published. If it is not decided yet, Discover
+// decides it later.
 func NewCluster(client *redis.ClusterClient, tells *PublishMode, replyWait time.Duration) *Cluster {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Cluster{

@@ -118,8 +118,8 @@ func (c *Cluster) decide(ctx context.Context, masters []*redis.Client) error {
 	return err
 }
 
-// decideBy asks one master. A client with its own ClusterSlots may be for Sentinel: then there is no cluster, but a master and replicas,
-// and messages are plain.
+// decideBy asks one master. A cluster client with its own ClusterSlots function may lead to a master and its replicas that are no cluster: go-redis
+// makes such a client for Sentinel. Then messages are plain.
 func (c *Cluster) decideBy(ctx context.Context, master redis.UniversalClient, alone bool) error {
 	if alone && c.client.Options().ClusterSlots != nil {
 		switch clustered, err := isCluster(ctx, master); {

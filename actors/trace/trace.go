@@ -25,9 +25,9 @@ type Trace struct {
 	Acquiring func(ctx context.Context, a Acquiring) func(Acquired)
 	// Waiting is called once for an acquire that has waited longer than Options.SlowWait, with the context that Acquiring got.
 	Waiting func(ctx context.Context, w protocol.Waiting)
-	// Released is called when a holder has released its lease, with the error that Release returns. It is also called when the runtime releases a
-	// lease: because the actor that holds it has ended, or because the program has dropped the lease (unless it is a fixed one). When a lock is
-	// handed on in the process, the next holder's Acquired may come first.
+	// Released is called when a holder has released its lease, with the error that Release returns. It is also called when the runtime releases a lease
+	// because the actor that holds it has ended, or because the program has dropped the lease (unless it is a fixed one). When a lock is handed on in
+	// the process, the next holder's Acquired may come first.
 	Released func(r Released)
 	// Lost is called when a lease has ended without its holder's release. For each lease either Released or Lost is called, once.
 	Lost func(l Lost)
@@ -79,7 +79,7 @@ type Lost struct {
 type Renewed struct {
 	Leases int           // leases that were to be renewed
 	Gone   int           // leases among them that Redis does not have any more
-	Margin time.Duration // the shortest time that one of them had left when the answer came; negative if it had expired
+	Margin time.Duration // the least time that any of the leases had left when the answer came; negative if one had expired
 	Took   time.Duration
 	Err    error // why no lease was renewed, or nil; the runtime repeats a failed renewal
 }

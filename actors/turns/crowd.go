@@ -32,9 +32,9 @@ func (y *Turns) InCrowd() bool { return y.crowd.in }
 // Yields reports whether the next attempt should take a ticket and nothing else, if there is still a crowd.
 func (y *Turns) Yields() bool { return y.crowd.yields }
 
-// Called notes that the row of this process was called. At that time, the lock's holder and sixteen other processes were ahead of its row.
-// The parameter longest is the time after which a turn usually ends (Options.Handoff). The message may be late: a process that does not wait for a
-// call ignores it.
+// Called notes that the row of this process was called. At that time, the lock's holder and sixteen other processes were ahead of its row. The
+// parameter `longest` is the time after which a turn usually ends (Options.Handoff). If the process does not wait for a call, the message is late,
+// and is ignored.
 func (y *Turns) Called(now, longest time.Duration) {
 	if y.crowd.ticket == 0 {
 		return

@@ -54,7 +54,7 @@ func (w *patience) refused(holder string) {
 	w.early, w.holder = false, holder
 }
 
-// won notes a grant. The flag absent says whether some of the processes ahead are known not to try.
+// won notes a grant. The parameter `absent` says whether some of the processes ahead are known not to try.
 func (w *patience) won(absent bool) {
 	if w.early || absent {
 		w.vain = 0

@@ -219,8 +219,8 @@ func (y *Turns) rank(now time.Duration) int {
 	return y.ahead
 }
 
-// Won notes a grant. The parameter sent is the instant at which the acquire was sent. If a process ahead did not acquire the lock within its slot,
-// slots become longer, because that process may have a slow network.
+// Won notes a grant. The acquire was sent at the instant `sent`. If a process ahead did not acquire the lock within its slot, slots become longer,
+// because that process may have a slow network.
 func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.crowd.ticket, y.crowd.yields = 0, false
 	y.gaps.taken(p, now, sent)
@@ -334,8 +334,8 @@ const gap = 25 * time.Millisecond // the time for which a lock in constant deman
 // ClockError is the largest error of a process's estimate of the server's time.
 const ClockError = 1500 * time.Microsecond
 
-// released notes this process's own release and reports whether a gap is due. The flag waited says whether another process has its turn now, the flag
-// listened whether another subscriber received the message.
+// released notes this process's own release and reports whether a gap is due. `waited` is true if another process has its turn now, and `listened` is
+// true if another subscriber received the message.
 func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened bool) bool {
 	g.freed = (sent + now) / 2
 	if due := g.newPeriod(p, now); waited {

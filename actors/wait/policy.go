@@ -61,9 +61,9 @@ func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, PollCap/2) + 1)
 }
 
-// OrphanPause returns the pause before an orphan is released again. The parameter releases counts the orphan's releases that Redis has executed so
-// far while a copy of the orphan's acquire could still arrive. The pause doubles, so that few releases are in vain. If a late copy takes the
-// lock all the same, the lock stays taken for about as long as the copy was late.
+// OrphanPause returns the pause before an orphan is released again. The parameter `releases` counts the orphan's releases that Redis has executed so
+// far while a copy of the orphan's acquire could still arrive. The pause doubles, so that few releases find nothing to release. If a late copy takes
+// the lock all the same, the lock stays taken for about as long as the copy was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

@@ -19,10 +19,10 @@ type Terms struct {
 	AtLeast time.Duration // of an acquire or extend: how long nobody else gets the lock, even after a release; if 0, a release frees it
 }
 
-// Length returns the length of the lease. The parameter usual is the length in the options.
+// Length returns the length of the lease. The parameter `usual` is the length in the options.
 func (t Terms) Length(usual time.Duration) time.Duration { return cmp.Or(t.Lease, t.Renewed, usual) }
 
-// First returns how long the lease lasts if it is never renewed. The parameter usual is the length in the options.
+// First returns how long the lease lasts if it is never renewed. The parameter `usual` is the length in the options.
 func (t Terms) First(usual time.Duration) time.Duration {
 	if t.AtMost > 0 {
 		return min(t.Length(usual), t.AtMost)

@@ -36,9 +36,9 @@ type Config struct {
 	Nudged func()                                 // called about once a second while any grant is kept
 }
 
-// Watchdog keeps the leases alive. Its wheel says which grants are due. One script renews many of them, so the cost is one renewal for each
-// slot of the wheel, and not one for each lock. A failed renewal does not move the deadline. The watchdog repeats the renewal until then. Meanwhile the
-// lock's actor, which gets a lease.Due, watches the clock.
+// Watchdog keeps the leases alive. Its wheel says which grants are due. One script renews many of them, so the cost is one renewal for each slot of
+// the wheel, and not one for each lock. If a renewal fails, the deadline stays where it is, and the watchdog repeats the renewal until the deadline.
+// Meanwhile the lock's actor watches the clock, because the watchdog has sent it a lease.Due.
 //
 // Fixed leases are also in the wheel, until their deadline: a timer for each would cost ten times as much.
 type Watchdog struct {
@@ -95,8 +95,8 @@ type (
 // of package lock, the watchdog renews at most lease/64 early; a slot is narrower than that.
 const slotsPerLease = 66
 
-// coarsest decides which wheel a lease is in. It is in Watchdog.wheel, unless it is shorter than Options.Lease/coarsest. Then it is in Watchdog.fine.
-// A lease of just this length is renewed up to a fifth of its renewal interval early.
+// coarsest decides which of the two wheels has a lease. A renewed lease that is shorter than Options.Lease/coarsest is in Watchdog.fine; any other
+// lease is in Watchdog.wheel. The shortest lease in Watchdog.wheel, Options.Lease/coarsest, is renewed up to a fifth of its renewal interval early.
 const coarsest = 4
 
 // nudgeEvery is the interval of nudges. If a grant in Watchdog.wheel is lost while the machine is suspended, its holder learns that within this time
