@@ -28,8 +28,8 @@ type watch struct {
 type Leak interface {
 	// Engine returns the engine that releases the lease, or nil if the lease has ended.
 	Engine() *Engine
-	// Notice reports the leak and, unless the lease is a fixed one (not renewed), releases the lease. While the user has a channel or context that
-	// ends with the lease, Notice does nothing and returns false.
+	// Notice reports the leak. It also releases the lease, unless it is a fixed lease (one that is not renewed). While the user still has a channel or a
+	// context that ends with the lease, Notice does nothing and returns false.
 	Notice(e *Engine) (done bool)
 }
 

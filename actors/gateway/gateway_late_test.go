@@ -95,8 +95,8 @@ func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
 	}
 }
 
-// While Redis is silent, the gateway probes it with one call at a time: at once, and then with back-off. The other calls stay in line, and are
-// sent in their order after a probe has been answered.
+// The gateway probes a silent Redis with single calls. It sends the first probe at once, and the next ones with back-off. The other calls stay in
+// line, and are sent in their order after a probe has been answered.
 func TestGateway_ProbesWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 1000)
@@ -161,8 +161,7 @@ func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
 	assert.Len(t, g.next().calls, batchMax)
 }
 
-// When a hanging worker returns, one worker ends, so that the worker and its replacement do not both work. After that, the same number of
-// workers may hang as before.
+// A hanging worker is replaced by a new one. When the hanging worker returns, one of the two ends. After that, as many workers may hang as before.
 func TestGateway_HangingWorkersComeBack(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 3*StuckMax*batchMax)

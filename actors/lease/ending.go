@@ -165,7 +165,8 @@ func (e *Ending) End(err error, why string) bool {
 	return true
 }
 
-// CallSafely calls a function that may run code of the user, such as a context of the user's own type, and survives its panic.
+// CallSafely calls a function and recovers from a panic in it. The function may run code of the user, such as a method of the user's own type of
+// context.
 func CallSafely(f func()) {
 	defer func() { _ = recover() }()
 	f()

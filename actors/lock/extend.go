@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// extension is the state of the calls that change the length of the grant's fixed lease, or lengthen its at-least time, for extends and re-entries.
-// The calls run one at a time. The call for the next request waits until no delayed duplicate of an earlier call can run, because the duplicate could
-// undo the next call's effect.
+// extension is the state of the calls for extends, and for re-entries that ask for more time than Redis has granted. Such a call changes the length
+// of the grant's fixed lease, or lengthens its at-least time. The calls run one at a time. The call for the next request waits until no delayed
+// duplicate of an earlier call can run, because the duplicate could undo the next call's effect.
 type extension struct {
 	waiting        []*wait.Request // the call is for the first of them
 	call           *lockCall       // in flight, or nil if there is none

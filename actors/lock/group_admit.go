@@ -257,7 +257,7 @@ func (h *Group) reentered(r *wait.Request) *State {
 }
 
 // newMember appends a member for r, and for requests that may share it. Members are in order of arrival, but contenders that have joined Redis' queue
-// are in its order. The order decides about the first contender, the heir, and the waiters that move up.
+// are in its order. This order decides which contender is the first one, which grant is the heir, and which waiters move up.
 func (h *Group) newMember(r *wait.Request) *member {
 	s := &member{group: h, shared: r.Address.Kind.Grants == scripts.GrantPerProcess && !r.Own()}
 	s.init(h.policy, r.Address)
@@ -306,8 +306,8 @@ func (h *Group) unlink(s *member) {
 	}
 }
 
-// joined notes that a contender has joined Redis' queue, and moves it behind the last contender that joined before it. Those that have not joined yet
-// stay behind it. The order of joining differs from the order of arrival if calls overtake each other or are lost.
+// joined notes that a contender has joined Redis' queue, and moves it behind the last contender that joined before it. Contenders that have not
+// joined yet stay behind it. The order of joining differs from the order of arrival if calls overtake each other or are lost.
 //
 // If the first reply was lost, the reply to the repeated call does not say when the contender joined. The contender then moves ahead of those that
 // began to ask later.

@@ -16,13 +16,13 @@ import (
 //
 // Between any two steps, these rules hold:
 //
-//   - Each grant that may exist in Redis is known here: it is in the field grant, in the field pending, or among the orphans. No grant is
-//     forgotten before a call has shown that Redis does not have it, or its lease has expired.
+//   - Each grant that may exist in Redis is known here: it is in the field `grant`, in the field `pending`, or among the orphans. A grant is
+//     forgotten only when a call has shown that Redis does not have it, or when its lease has expired.
 //   - At most one main call is in flight, so its result describes the state from which the next call starts. If a call must be given up,
 //     its grant becomes an orphan first.
-//   - The field grant is set in the phases held, passing and releasing, and in no others. Only a held grant has holds. It has none while it
+//   - The field `grant` is set in the phases held, passing and releasing, and in no others. Only a held grant has holds, and it has none while it
 //     lingers.
-//   - In the phase free, the field pending is empty, unless the pending grant has a place in Redis' queue (standing).
+//   - In the phase free, the field `pending` is empty, unless the pending grant has a place in Redis' queue (standing).
 type State struct {
 	// fixed at construction
 	policy  *wait.Policy

@@ -294,10 +294,10 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	}
 }
 
-// passedAt returns, after a successful pass, the earliest instant at which Redis may have replaced the old grant. endGrant needs the instant: a
-// delayed duplicate of the old grant's acquire may run after it, and bring the old grant back. Usually passedAt returns the instant at which the
-// call was sent. If a pass of a permit was repeated, passedAt returns the instant at which the first copy was made. Only permits need this: for
-// other kinds, the old grant cannot exist beside the new one.
+// passedAt is called after a successful pass. It returns the earliest instant at which Redis may have replaced the old grant: a delayed duplicate of
+// the old grant's acquire may run after that instant and bring the old grant back, and endGrant has to prevent that. Usually it is the instant at
+// which the call was sent. If a pass of a permit was repeated, it is the instant at which the first copy was made. Other kinds do not need this,
+// because their old grant cannot exist beside the new one.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)

@@ -28,8 +28,8 @@ func (n *need) deniedBy(d denial) {
 	}
 }
 
-// needs holds rights in the order in which they were added, each once, and the questions that show which of them are missing. The questions about all
-// kinds are collected before any is asked, so that a check needs few exchanges with the server.
+// needs holds each right once, in the order in which they were added. It also holds the questions whose answers show which rights are missing. The
+// questions about all kinds are collected before any is asked, so that a check needs few exchanges with the server.
 type needs struct {
 	list     []*need
 	calls    []scripts.Call

@@ -15,7 +15,7 @@ import (
 // most one command without a reply: otherwise the reply to a second command could be taken for the reply to the first.
 type subscriptions struct {
 	sharded bool
-	wanted  map[string]bool // true if the channel gets a command of its own, because Redis rejects a command for several channels as a whole
+	wanted  map[string]bool // true if the channel gets a command of its own, because one forbidden channel makes Redis reject its whole command
 
 	// of the present connection
 	has     map[string]bool     // channels whose subscription the server has confirmed

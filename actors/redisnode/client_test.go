@@ -132,7 +132,7 @@ func TestBounded_HooksMaySendCommands(t *testing.T) {
 	assert.Zero(t, one.Exists(t.Context(), "single", "piped").Val())
 }
 
-// Under the context Connected no function of the user, such as a dialer, is called to connect, whatever the timeouts of the client are.
+// Under the context Connected, go-redis calls no function of the user, such as a dialer, to connect. The timeouts of the client do not change that.
 func TestConnected_DoesNotDial(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Minute} {

@@ -74,8 +74,8 @@ func (s *Clock) Set(server, received time.Duration) {
 	s.offset, s.received, s.sampled = server-received, received, true
 }
 
-// Peaks remembers for each part of the cluster which of its masters' clocks was ahead lately. Fencing tokens are made from the clock of the
-// master. A failover may lose the counter of tokens and lead to a master whose clock is behind. Then tokens continue from the clock of the
+// Peaks remembers, for each part of the cluster, the clock of a master that was ahead of the others lately. Fencing tokens are made from the clock of
+// the master. A failover may lose the counter of tokens and lead to a master whose clock is behind. Then tokens continue from the clock of the
 // previous master until the new clock has caught up, so that no token is smaller than an earlier one.
 type Peaks struct {
 	mu     sync.Mutex
@@ -87,7 +87,8 @@ type peak struct {
 	seen   time.Duration // when that clock was last used
 }
 
-// peakFor is the largest difference between the clocks of a master and of its replicas that still keeps the order of tokens.
+// peakFor is the most by which the clocks of a master and of its replicas may differ: with a larger difference, tokens may be out of order after a
+// failover.
 const peakFor = time.Minute
 
 // Time converts an instant to the server's time, by the clock that is ahead: the present master's, or a previous master's.

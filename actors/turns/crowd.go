@@ -91,10 +91,10 @@ func (y *Turns) leaveCrowd() (stay time.Duration) {
 	return y.slot
 }
 
-// missing returns 1 if a process ahead in the crowd seems not to want the lock, otherwise 0. It decides by the time since the newest release: if
-// that is twice the usual length of a turn, the lock was probably free while the process ahead let its slot pass. That process is ahead of all
-// others. If it were still counted, all the others would wait for one slot more in each turn, so turns would become longer, and slots with them. If
-// a single turn took that long instead, this process's place is now too far forward, and its next refusal corrects the place.
+// missing returns 1 if a process ahead in the crowd seems not to want the lock, otherwise 0. It decides by the time since the newest release. If that
+// is twice the usual length of a turn, the lock was probably free while the process ahead let its slot pass. If that process were still counted, all
+// processes behind it would wait for one slot more in each turn, so turns would become longer, and slots with them. The decision is wrong if the lock
+// was not free, because one turn took that long. Then this process's place is too far forward, and its next refusal corrects the place.
 func (y *Turns) missing(now time.Duration) int {
 	if !y.crowd.in || y.patience.turn == 0 || y.patience.released == 0 {
 		return 0

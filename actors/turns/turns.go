@@ -276,10 +276,10 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 	return y.until
 }
 
-// shorten shortens slots that Won has made longer, after a turn of the only other process. That turn shows how fast the other process acquires and
-// releases the lock. If it lets a longer slot pass, it does not want the lock, so leaving it free is in vain. Slots stay at least twice as long
-// as the turn, because the next turn may take longer. If there are several other processes, shorten is not called, because a slower one may have
-// missed its slot.
+// shorten is called after a turn of the only other process, and shortens slots that Won has made longer. The turn shows how fast the other process
+// acquires and releases the lock. If the other process lets a longer slot pass, it does not want the lock, so leaving the lock free is in vain. Slots
+// stay at least twice as long as the turn, because the next turn may take longer. If there are several other processes, shorten is not called,
+// because a slower one may have missed its slot.
 func (y *Turns) shorten(turn time.Duration) {
 	for y.wins > 0 && y.slot/4 >= turn {
 		y.wins--

@@ -65,5 +65,5 @@ func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) 
 	return f.Patient(now, window, p.Patience, silent)
 }
 
-// LateMax limits how many times in a row an attempt that reached the server too late is repeated at once.
+// LateMax is how many times in a row an attempt is repeated at once because it reached the server too late.
 const LateMax = 3

@@ -30,8 +30,8 @@ type Request struct {
 
 	// of an operation that counts
 	Count *scripts.CountOp
-	// Number is the number of permits, or the value to set. A wait for zero has its arrival number here. In the answer to a Give or an Ask, Number is
-	// Redis' result.
+	// Number is the number of permits, or the value to set. For a wait for zero, it is the arrival number of the wait. In the answer to a Give or an
+	// Ask, it is Redis' result.
 	Number int64
 
 	// The receiver of the answer: one of the three is set.

@@ -106,8 +106,8 @@ func (q *Requesters) All() (pids []lease.Ref) {
 	return pids
 }
 
-// Gone removes a terminated actor from the list. It returns what has to be ended for it: the waits, newest first, because giving up a place in
-// Redis' queue costs least at its end; and the leases, oldest first.
+// Gone removes a terminated actor from the list. It returns the waits and the leases that have to be ended for it. The waits are in order from the
+// newest to the oldest, because a place at the end of Redis' queue costs least to give up. The leases are in order from the oldest to the newest.
 func (q *Requesters) Gone(pid lease.Ref) (waits []*Request, holds []*lease.Hold) {
 	a := q.all[pid.GetId()]
 	if a == nil {
