@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// orphan is a grant that may exist in Redis although no local request wants it. Releases of its id, which is never used twice, are
-// repeated until the grant certainly does not exist any more, or its lease has expired.
+// orphan is a grant that may exist in Redis although no local request wants it. It is released again and again until it certainly does not exist any
+// more, or its lease has expired. No later grant can be released by mistake, because an id is never used twice.
 //
 // One release is not enough: if a network or a server has delayed the acquire, the release may reach Redis first. So releases are repeated until one
 // has been sent after duplicateUntil. Those before it shorten the time for which the lock is taken although nobody holds it.
@@ -113,7 +113,7 @@ func (s *State) remembers() *State {
 }
 
 // freeLater schedules another release for the end of the at-least time, if a release has kept the lock taken until then. Without other grants of the
-// owner in the key, the key expires by itself at that time. With them it does not, and the second release is needed.
+// owner in the key, the key expires by itself at that time. With them it does not (lasting), and the second release is needed.
 func (s *State) freeLater(now time.Duration, m *callDone) {
 	if m.call.terms.Keep > 0 && s.stage < wait.Closing {
 		end := now + m.call.terms.Keep

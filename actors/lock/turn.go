@@ -160,8 +160,8 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 
 // onRelease ends one lease. If it was the last lease on the grant, the method `next` decides what happens to the grant.
 //
-// The holder ends its lease itself (Claim) before its request arrives here. If the grant is lost in between, endHolds cannot end that lease any
-// more, and counts it in claimed until the request arrives.
+// The holder ends its lease itself (Claim) before its request arrives here. If the grant is lost in between, endHolds cannot end that lease any more.
+// It then counts the request in `claimed`, until the request arrives.
 func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	if !s.has(r.Hold) {
 		s.claimed--
@@ -351,8 +351,8 @@ func (s *State) releaseAgain(now time.Duration) {
 	s.released(now, now, unconfirmed(s.failures.Last))
 }
 
-// onReleaseDone ends the phase releasing, unless the outcome is unknown. If Redis does not have the grant, the holder has lost it before
-// the release, unless an earlier copy of this release may have removed it (unsure).
+// onReleaseDone ends the phase releasing, unless the outcome is unknown. If Redis does not have the grant, the holder had lost it before the release.
+// This is not certain if an earlier copy of this release may have removed the grant (unsure), so the release then counts as a success.
 func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && (m.held || s.unsure):

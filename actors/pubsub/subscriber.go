@@ -30,7 +30,7 @@ type Config struct {
 	Publish  *redisnode.PublishMode
 	Errors   *redisnode.Errors
 	Backoff  func(failures int) time.Duration // the pause before the next connection, or before the next attempt to subscribe to a channel
-	Demand   string                           // the demand channel, or "" if none; never sharded; the texts of its messages are passed on, too
+	Demand   string                           // the demand channel, never sharded, or "" if there is none; waiters also get its texts
 	// Own returns the name of a channel that only this runtime uses. A link (a connection for messages) subscribes to this channel, and publishes
 	// to it through the client for commands. If nobody receives the message, the link is not connected to the server that executes the scripts, so
 	// it connects again. Own is nil on a cluster, where links do not make this check.

@@ -8,14 +8,15 @@ import (
 // attendance estimates how many subscribers of the channel never try for the lock, although each release of this process notifies them. They are
 // called mere listeners: for example a monitor, a waiter in another database of the server, or a process that is stopped.
 //
-// A message does not say who receives it, and a release does not say who made it, so the process can only count releases. It counts them in rounds:
-// a round is the time between its own release and its next grant. In a round, every other process that wants the lock has one turn, and the
+// A message does not say who receives it, and a release does not say who made it, so this process can only count releases. It counts them in rounds.
+// A round is the time between a release by this process and its next grant. In a round, every other process that wants the lock has one turn, and the
 // subscribers without a turn count as absent. Some counts are wrong, because a process is slow or has two turns in a round. So the estimate is the
-// number of subscribers that were absent in nearly all of the newest rounds. If far more processes than usual have a turn in one round, the
-// estimate drops at once, because one of them may have been taken for a mere listener.
+// number of subscribers that were absent in nearly all of the newest rounds. If clearly more processes have a turn in one round than the estimate
+// allows, it drops at once, because one of them may have been taken for a mere listener.
 //
-// The more processes compete, the more often counts are wrong (see doubt). If every wrong count lowered the estimate, a process would wait for mere
-// listeners and miss its turn. Its next count would then be wrong as well, and so would the counts of the others.
+// The more processes compete, the more often counts are wrong. So in a single round, a count lowers the estimate only if it differs by more than
+// doubt. If every wrong count lowered the estimate, a process would wait for mere listeners and miss its turn. Its next count would then be wrong as
+// well, and so would the counts of the others.
 type attendance struct {
 	notified int  // subscribers that this process's newest release notified, not counting this process
 	came     int  // known turns of other processes in this round
@@ -27,8 +28,8 @@ type attendance struct {
 	turns  int        // number of rounds that were counted; 0 again after a release that notified nobody
 }
 
-// The smallest counts may be wrong, so attendance.usual ignores two of them (outliers), and if several processes compete, up to three more
-// (outliersMore; see doubt).
+// The smallest counts may be wrong, so the method `usual` ignores the two smallest (outliers). If several processes compete, it ignores up to three
+// more (outliersMore; see doubt).
 const outliers, outliersMore = 2, 3
 
 // released begins a round after a release by this process.
@@ -67,8 +68,8 @@ func (a *attendance) conclude() {
 // doubt is the number of turns by which a count may be wrong: half the number of processes that usually compete.
 func (a *attendance) doubt() int { return (a.notified - a.mere) / 2 }
 
-// usual returns the number of subscribers that were absent in every one of the newest rounds, except for the outliers. It returns 0 until enough
-// rounds were counted.
+// usual returns the number of subscribers that were absent in all of the newest rounds except the outliers: the smallest count that is not ignored.
+// It returns 0 until enough rounds were counted.
 func (a *attendance) usual() int {
 	if a.turns < len(a.absent) {
 		return 0

@@ -6,17 +6,17 @@ import "time"
 // Turns.) When these slots are over, the process tries, in case those ahead have stopped waiting. If slots are shorter than turns, one process
 // gets the lock, and all the others try during its turn and find the lock taken: an attempt in vain.
 //
-// Each attempt in vain therefore doubles the slots. The first few do not count, because each of the other processes may have the lock once before
-// this process gets it. An early attempt is one that is made although processes are ahead. If it finds the lock free, slots become short again: a
-// process ahead has stopped waiting, and the lock was free during its slot. If only mere listeners (subscribers that never try) are ahead, each
-// process finds the lock free before its slots double, so slots stay short.
+// An attempt is early if it is made although processes are ahead. Each early attempt in vain doubles the slots. The first ones do not count, as many
+// as there are other waiters, because each of the other processes may have the lock once before this process gets it. If an early attempt finds the
+// lock free, a process ahead has stopped waiting, and the lock was free during its slot. So slots become short again. If only mere listeners
+// (subscribers that never try) are ahead, each process finds the lock free before its slots double, so slots stay short.
 //
 // Slots of a wrong length do harm. If they are too long, the lock stays free. If they are too short, turns are out of order, which spoils the
 // estimate of attendance.
 type patience struct {
 	turn     time.Duration // an estimate of the usual time between two releases; it may be too low
 	released time.Duration // instant of the newest release, or 0 if none is known
-	vain     int           // number of early attempts that found the lock taken; 0 again when a process ahead has let its slot pass
+	vain     int           // number of early attempts in vain; 0 again when a process ahead has let its slot pass
 	holder   string        // the process that had the lock at the newest refusal, or "" if it is unknown or this process has had a turn since
 	early    bool          // the next attempt is made although processes are ahead
 }
@@ -40,9 +40,9 @@ func (w *patience) heard(now time.Duration) {
 	w.released = now
 }
 
-// refused notes an attempt that found the lock taken. The attempt was in vain if processes take turns, that is, if the lock has another holder
-// than at the previous attempt. If the holder is the same, the processes ahead do not try for the lock, and longer slots would only keep this
-// process behind.
+// refused notes an attempt that found the lock taken. An early attempt was in vain if processes take turns: the lock then has another holder than at
+// the previous attempt. If the holder is still the same, the processes ahead do not try for the lock. Longer slots would then only keep this process
+// behind, so slots become short again.
 func (w *patience) refused(holder string) {
 	early, known := w.early, holder != "" && w.holder != ""
 	switch {

@@ -35,7 +35,7 @@ type Turns struct {
 	slot  time.Duration // the time that is left to each process ahead for acquiring the lock
 	gapTo time.Duration // end of the gap, in which this process leaves the lock to clients that are not counted
 	heard int           // messages and subscriptions that came while this process held the lock, or since its release was sent
-	wins  uint8         // number of grants that this process got although another was ahead, which means that slots are too short
+	wins  uint8         // number of grants since the newest of these for which no process was ahead
 	good  uint8         // number of later grants for which no process was ahead
 
 	echoes int           // messages of this process's own releases that have not arrived yet
@@ -129,7 +129,7 @@ type Refusal struct {
 	Subscribers int           // subscribers of the channel, this process included, or 0 if unknown
 	Place       int           // this process's place in the crowd, from 1, or 0 if there is no crowd
 	Ticket      int64         // its ticket if its row has yet to be called; 0 if it need not wait for a call
-	Holder      string        // the process that has the lock, or "" if it is unknown or the free lock is left to the crowd
+	Holder      string        // the process that has the lock, or "" if it is unknown, or if the lock is free and is left to the crowd
 }
 
 // Refused notes a refusal, which gives a newcomer its place among the subscribers.
@@ -318,10 +318,10 @@ func (y *Turns) Joined(now time.Duration) {
 
 // gaps are the moments in which a lock that is always in demand is left free for clients that only poll.
 //
-// A process without competitors makes a gap when GapEvery has passed since the last one. With several competing processes, all must pause after the
-// same release, or one of them takes the lock. They choose the first release in each period of the server's clock. Their estimates of that clock
-// differ a little. So if a period may have begun just before or just after a release, both that release and the next one count as the first. If the
-// next one comes while the gap of the earlier one lasts, the gap becomes longer, because other processes may begin their gap only then.
+// A process without competitors makes a gap when GapEvery has passed since the last one. Competing processes must all pause after the same release,
+// or one of them takes the lock. They pause after the first release in each period of GapShared, measured by the server's clock. Their estimates of
+// that clock differ a little. So if a period may have begun just before or just after a release, both that release and the next one count as the
+// first. If the next one comes while the gap of the earlier one lasts, the gap becomes longer, because other processes may begin their gap only then.
 type gaps struct {
 	last  time.Duration // server time of the newest release that is known
 	since time.Duration // when the newest gap began
