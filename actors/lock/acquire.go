@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onAcquire grants a re-entry, refuses a try that would have to wait, or queues the request. The method advance, which runs later in the step,
+// onAcquire grants a re-entry, refuses a try that would have to wait, or queues the request. The method `advance`, which runs later in the step,
 // decides what to do for the queue.
 //
 // Re-entries are granted even while the runtime drains: their owner has the lock, and may need the second hold to finish and release the first.
@@ -68,8 +68,8 @@ func (s *State) attempt(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-// newPending makes the grant that the next acquire asks for. Normally the grant has a new id, so a late copy of an earlier acquire can never be taken
-// for this one. Only the first read grant of a writer has no new id: it takes the number of the write grant (member.reserved).
+// newPending makes the grant that the next acquire asks for. Normally the grant has a new id, so a late copy of an earlier acquire can never be
+// mistaken for the next acquire. Only the first read grant of a writer has no new id: it takes the number of the write grant (member.reserved).
 func (s *State) newPending(r *wait.Request) pendingGrant {
 	t := pendingGrant{terms: r.Terms, lease: r.First(s.policy.Lease)}
 	t.ttl = max(t.lease, r.AtLeast)
@@ -117,8 +117,8 @@ func (s *State) attemptAgain(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-// abandonPending gives up the pending grant. If Redis may have executed the attempt, or has given it a place in its queue, the grant is released
-// in the background. If duplicateUntil is 0, every copy of the attempt has been answered or withdrawn, so Redis does not have the grant.
+// abandonPending gives up the pending grant. If the grant may be in Redis, or has a place in Redis' queue, it is released in the background. It is
+// not in Redis if duplicateUntil is 0: then every copy of the attempt has been answered or withdrawn.
 func (s *State) abandonPending(now time.Duration) {
 	if s.pending.duplicateUntil > 0 || s.pending.standing {
 		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)

@@ -57,7 +57,7 @@ func (m *callDone) notice() any {
 	return nil
 }
 
-// lockCall is a script call that the step asks for. It has everything that the shell needs to make the script, because the state may have
+// lockCall is a script call that the step asks for. The call itself carries everything that the shell needs to make the script: the state may have
 // changed by the time the script is made or repeated.
 type lockCall struct {
 	do      callKind

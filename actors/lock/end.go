@@ -227,8 +227,8 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 // Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so Redis is asked again. The waiters stay,
 // and the effects from before the panic are carried out.
 //
-// Every grant that may be in Redis becomes an orphan, and every holder learns that its lease has ended: that is safe no matter what the
-// panic has broken. Requests that only the lost calls would have answered are answered here, with an error.
+// Every grant that may be in Redis becomes an orphan, and every holder learns that its lease has ended. That is safe no matter what the panic has
+// broken. Requests that only the lost calls would have answered are answered here, with an error.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	for _, r := range s.releasers {
 		s.fail(r, unconfirmed(wait.ErrPanicked))

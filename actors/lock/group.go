@@ -33,7 +33,8 @@ func New(policy *wait.Policy, address *lease.Address) wait.Machine {
 // subscribed to a channel, which grants exclude each other, and when the process has its turn.
 //
 // A step of one member may lead to steps of others, for example when a release makes another member the holder. The group keeps these in a list
-// (Group.again), and takes them one after another. If it took one inside another, a member could change while its own step is running.
+// (Group.again), and takes them one after another. If it took such a step at once, inside the step that led to it, a member could change while its
+// own step is running.
 type Group struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -107,7 +108,7 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 // Step handles one message and returns the effects, which then belong to the caller.
 //
 // After the message, Step does what is due, in a fixed order. A lingering grant ends before waiters are admitted: if it has expired, its member ends
-// at once, and keeps no waiter out. Waiters are admitted before promote chooses the first contender, because one of them may be the first.
+// at once, and keeps no waiter out. Waiters are admitted before `promote` chooses the first contender, because one of them may be the first.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // after a panic: take the steps that could not be taken before it
 	h.receive(now, message)

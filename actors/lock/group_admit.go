@@ -128,9 +128,9 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	}
 }
 
-// moveUp handles a waiter that gives up: the waiters behind it take the places ahead of them in Redis' queue, so that the process loses only its last
-// place. If the process lost the place of that waiter instead, and its waiters were impatient, it would never reach the head of the queue. Moving up
-// makes no other process wait longer. There may be very many waiters, so at most behindMax move up.
+// moveUp handles a waiter that gives up: the waiters behind it take the places ahead of them in Redis' queue. So the process loses its last place
+// instead of the place of that waiter. If it lost the waiter's place, a process with impatient waiters would never reach the head of the queue.
+// Moving up makes no other process wait longer. There may be very many waiters, so at most behindMax move up.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	s := servedBy(gone).member
 	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {

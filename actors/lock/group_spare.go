@@ -97,8 +97,8 @@ func (h *Group) advanceSpare(now time.Duration) {
 	}
 }
 
-// exhausted reports whether Redis is known to have no grant to spare: the last reply left none, and none can have become free since. This
-// process would have received the message of a release, and the last refusal has said when the next grant expires.
+// exhausted reports whether Redis is known to have no grant to spare: the last reply left none, and none has become free since. If a grant had been
+// released since, this process would have received the message. If one had expired, the instant that the last refusal named would have passed.
 func (h *Group) exhausted(now time.Duration) bool {
 	return h.spare.count == 0 && now < h.spare.until && h.hears()
 }

@@ -248,9 +248,9 @@ func (k *fairKey) checkHeir(w *world, heir string) {
 	}
 }
 
-// stuck reports whether the lock may be free although requests wait. The first waiter may have received no message, so that it learns only from its
-// next attempt that the lock is free. Its process may be paused, or believe that it still has the lock. Or the first waiter is a client of another
-// library.
+// stuck reports whether there is a reason why the lock stays free although requests wait. The first waiter has received no message, so that it learns
+// only from its next attempt that the lock is free. Or its process is paused, or believes that it still has the lock. Or the first waiter is a client
+// of another library.
 func (k *fairKey) stuck(w *world) bool {
 	switch {
 	case w.Now < max(k.silent, k.broken)+machinetest.Lease/2:

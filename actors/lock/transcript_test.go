@@ -18,8 +18,8 @@ import (
 //	----
 //	call acquire g1 lease=30s deadline=2s
 //
-// Above the dashes are messages, each of them a step; below are their effects. Lines with # are for the reader. The methods message and
-// answer define the messages. After every step the stepChecker looks for what must never happen.
+// Above the dashes are messages, each of them a step; below are their effects. Lines with # are for the reader. The methods `message` and `answer`
+// define the messages. After every step the stepChecker looks for what must never happen.
 func TestTranscripts(t *testing.T) {
 	machinetest.PlayAll(t, "testdata/*.txt", func(t *testing.T, title string) machinetest.Transcript { return newPlayer(t, title) })
 }

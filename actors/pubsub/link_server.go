@@ -14,9 +14,9 @@ const (
 	serverEveryMax = 5 * time.Minute
 )
 
-// remind asks the subscriber every 5 s to compare the master of the link with the masters that the client of a cluster knows. A master that has
-// become a replica keeps the connection, and passes the messages of the new master on. But a release at the new master does not count this
-// subscriber.
+// remind asks the subscriber every 5 s to compare the master of the link with the masters that the cluster client knows now. Without that, the link
+// would not notice that its master has become a replica: the connection stays open, and the replica passes the messages of the new master on. But a
+// release at the new master does not count this subscriber.
 func (l *link) remind() {
 	for l.pause(serverEvery) {
 		l.config.Root.Send(l.owner, linkDue{l})

@@ -74,9 +74,9 @@ func (s *Clock) Set(server, received time.Duration) {
 	s.offset, s.received, s.sampled = server-received, received, true
 }
 
-// Peaks remembers, for each part of the cluster, the clock of a master that was ahead of the others lately. Fencing tokens are made from the clock of
-// the master. A failover may lose the counter of tokens and lead to a master whose clock is behind. Then tokens continue from the clock of the
-// previous master until the new clock has caught up, so that no token is smaller than an earlier one.
+// Peaks remembers which clock was furthest ahead lately among those of the masters that a part of the cluster has had. Fencing tokens are made from
+// the clock of the master. A failover may lose the counter of tokens and lead to a master whose clock is behind. Then tokens continue from the clock
+// of the previous master until the new clock has caught up, so that no token is smaller than an earlier one.
 type Peaks struct {
 	mu     sync.Mutex
 	ofPart map[uint16]peak

@@ -68,8 +68,8 @@ func (a *attendance) conclude() {
 // doubt is the number of turns by which a count may be wrong: half the number of processes that usually compete.
 func (a *attendance) doubt() int { return (a.notified - a.mere) / 2 }
 
-// usual returns the number of subscribers that were absent in all of the newest rounds except the outliers: the smallest count that is not ignored.
-// It returns 0 until enough rounds were counted.
+// usual sorts the counts of absent subscribers in the newest rounds, skips the smallest ones (the outliers), and returns the next one. It returns 0
+// until enough rounds were counted.
 func (a *attendance) usual() int {
 	if a.turns < len(a.absent) {
 		return 0

@@ -171,8 +171,8 @@ func TestYield_NewcomersTakePlaces(t *testing.T) {
 	assert.Equal(t, now, y.Hear(&p, now, 1), "there is no other process")
 }
 
-// If several processes compete, a count that is wrong by no more than a.doubt() does not change the estimate. A higher count of turns lowers the
-// estimate until the next round.
+// If several processes compete, a count that is wrong by no more than a.doubt() does not change the estimate. If clearly more processes have a turn
+// than expected, the estimate drops until the next round.
 func TestAttendance_Doubt(t *testing.T) {
 	var a attendance
 	for range a.absent {

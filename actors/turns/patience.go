@@ -2,12 +2,12 @@ package turns
 
 import "time"
 
-// patience makes slots as long as the turns of other processes. (A slot is the time that a process leaves to each process ahead of it, see
-// Turns.) When these slots are over, the process tries, in case those ahead have stopped waiting. If slots are shorter than turns, one process
+// patience makes slots as long as the turns of other processes. (A slot is the time that a process leaves to each process ahead of it, see Turns.)
+// When the slots of all processes ahead are over, this process tries, in case they have stopped waiting. If slots are shorter than turns, one process
 // gets the lock, and all the others try during its turn and find the lock taken: an attempt in vain.
 //
-// An attempt is early if it is made although processes are ahead. Each early attempt in vain doubles the slots. The first ones do not count, as many
-// as there are other waiters, because each of the other processes may have the lock once before this process gets it. If an early attempt finds the
+// An attempt is early if it is made although processes are ahead. Each early attempt in vain doubles the slots, except the first few: as many as
+// there are other waiters do not count, because each of the others may have the lock once before this process gets it. If an early attempt finds the
 // lock free, a process ahead has stopped waiting, and the lock was free during its slot. So slots become short again. If only mere listeners
 // (subscribers that never try) are ahead, each process finds the lock free before its slots double, so slots stay short.
 //
