@@ -3,7 +3,7 @@ package actors
 import "github.com/holdfast-go/holdfast/actors/pubsub"
 
 // Listen calls notify for each message of a channel, and after each new subscription, because messages may have been missed before. It does so until
-// stop is called. Events about the subscription carry name, the name of a lock. notify must not block.
+// stop is called. The parameter `name` is the name of a lock, for events about the subscription. notify must not block.
 func (e *Engine) Listen(channel, name string, notify func()) (stop func()) {
 	l := &listener{notify}
 	e.tellSubscriber(pubsub.Subscribe{Channel: channel, Name: name, Who: l})

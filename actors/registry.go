@@ -334,8 +334,8 @@ func (e *Engine) refuse(r *wait.Request) {
 	e.answer(r)
 }
 
-// countdown closes its channel `zero` when the number `left` reaches 0. The method start sets the number to 1, each call of add increases it by one,
-// and each call of done decreases it by one.
+// countdown closes its channel `zero` when the number `left` reaches 0. `start` sets `left` to 1, each call of `add` increases it by one, and each
+// call of `done` decreases it by one.
 type countdown struct {
 	left atomic.Int64
 	zero chan struct{}

@@ -53,8 +53,8 @@ func Check(what string, d time.Duration) error {
 // Redlock allow as much for clock drift.
 func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
-// Deadline returns the local deadline of a lease that Redis has granted or renewed; sent is the instant at which the acquire or renewal was sent. The
-// server counts the lease from a later instant, so it never ends the lease before that deadline.
+// Deadline returns the local deadline of a lease that Redis has granted or renewed. The acquire or renewal was sent at the instant `sent`. The server
+// counts the lease from a later instant, so it never ends the lease before that deadline.
 func Deadline(sent, length time.Duration) time.Duration { return sent + length - Margin(length) }
 
 // Actor is the actor of a lock. Send gives it a message, and does not block. The machines only pass it on.

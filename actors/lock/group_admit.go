@@ -344,9 +344,9 @@ func (s *member) joinedBefore(other *member, at int64) bool {
 	return s.joined <= at
 }
 
-// rejoins puts a member that asks for a new grant at the end, because that grant joins Redis' queue at its end. If that puts the member behind
-// others, it is on standby again. Without the standby, all waiters of this process would be subscribed after the loss of a whole queue, and each
-// would ask about every second.
+// rejoins moves a member behind all others when it asks for a new grant, because that grant joins Redis' queue at the end. A member that was not the
+// last one before is then on standby again. Without the standby, all waiters of this process would be subscribed after the loss of a whole queue, and
+// each would ask about every second.
 func (h *Group) rejoins(s *member) {
 	if !h.address.Kind.Queued {
 		return

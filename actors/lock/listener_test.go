@@ -108,8 +108,8 @@ func (f *fight) stopWaiting(p *proc, until time.Duration) {
 	p.PausedTo = until
 }
 
-// TestStep_LateComerGetsItsShare starts a process late, when others have contended for the lock for some time, beside mere listeners (subscribers
-// that never try). The late process gets its share.
+// TestStep_LateComerGetsItsShare starts a process when others have already contended for the lock for some time. There are also mere listeners
+// (subscribers that never try). The late process gets its share.
 func TestStep_LateComerGetsItsShare(t *testing.T) {
 	for _, c := range []struct {
 		processes, users, listeners int

@@ -146,8 +146,8 @@ func (s *State) takeEffects() []wait.Effect {
 	return effects
 }
 
-// receive passes a message to its handler. Handlers change the state, answer requests, and end a grant or hand it on. Acquires, extends and
-// the releases of orphans are left to the method advance, because several messages may make the same call due.
+// receive passes a message to its handler. Handlers change the state, answer requests, and end a grant or hand it on. They leave acquires, extends
+// and the releases of orphans to the method `advance`, because several messages may make the same call due.
 func (s *State) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:

@@ -63,8 +63,8 @@ func (s *State) turnOver(now time.Duration) bool {
 }
 
 // turnsIn returns the number by which Policy.HandoffFor is divided for this kind. If each holder has a grant of its own, a turn is a third as long as
-// for other kinds. The reason is that processes leave no gaps for Redisson's clients there, and those clients take no turns. With the shorter turns,
-// they get about as many permits as the processes of this library.
+// for other kinds. For such locks, processes leave no gaps for Redisson's clients, which take no turns. With the shorter turns, these clients get
+// about as many permits as the processes of this library.
 func (s *State) turnsIn() time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder {
 		return 3

@@ -30,8 +30,8 @@ type Mailbox struct {
 // inlineMax is the number of messages that a sender handles before a worker takes over.
 const inlineMax = 4
 
-// New makes a mailbox. protoactor calls it for each actor of a runtime, except fronts and the actors of names. The
-// mailboxes of these are fields of other structs of package actors.
+// New makes a mailbox. protoactor calls it for each actor of a runtime, except fronts and the actors of names: their mailboxes are fields of other
+// structs of package actors.
 func New() actor.Mailbox { return &Mailbox{} }
 
 // RegisterHandlers is called once, before the first message.

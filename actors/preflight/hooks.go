@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// hooks checks how the hooks of the user's client change the names of keys and channels that scripts get. The same prefix before every key does
-// no harm, because scripts derive all names from those that they get. After any other change of a key, a lock may have two holders. Subscriptions
-// do not pass through hooks, so if a channel is renamed, nobody is subscribed to the channel on which releases are published.
+// hooks checks how the hooks of the user's client change the names of keys and channels in the calls of scripts. The same prefix before every key
+// does no harm, because scripts derive all further names from those in the call. After any other change of a key, a lock may have two holders.
+// Subscriptions do not pass through hooks. So if a hook renames a channel, releases are published on the new name, and nobody is subscribed to it.
 func (c *check) hooks(ctx context.Context, trials []trial) []finding {
 	var calls []scripts.Call
 	for _, t := range trials {

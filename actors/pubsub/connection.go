@@ -48,8 +48,9 @@ func (l *link) connect(try int) (worked bool) {
 	writer.Go(func() { l.write(c) })
 	worked = l.read(c)
 
-	// Not deferred: in read, go-redis calls the user's DialHook with a mutex locked. If the hook panics or ends its goroutine, the mutex stays locked,
-	// and Close and maybe the writer wait for it for ever. If the hook hangs, this link gets no messages until it returns.
+	// These calls are not deferred, because writer.Wait and pubsub.Close may need a mutex that a panic leaves locked for ever: in read, go-redis calls
+	// the user's DialHook with the mutex locked, and nothing unlocks it if the hook panics or ends its goroutine. If the hook hangs, this link gets no
+	// messages until it returns.
 	c.end()
 	writer.Wait()
 	_ = pubsub.Close()

@@ -22,9 +22,9 @@ func hasty(client redis.UniversalClient) redis.UniversalClient {
 	return bounded(client, Silence)
 }
 
-// bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. A client that is no
-// *redis.Client stays as it is. If the user's timeouts are long or off, a connection that has died silently would block the gateway's worker that
-// uses it. In the end all workers could hang although Redis serves again, and Close would wait for them.
+// bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. If the user's timeouts are long
+// or off, a connection that has died silently would block the gateway's worker that uses it. In the end all workers could hang although Redis serves
+// again, and Close would wait for them. A client that is not a *redis.Client stays as it is.
 func bounded(client redis.UniversalClient, most time.Duration) redis.UniversalClient {
 	c, single := client.(*redis.Client)
 	t := timeoutsOf(client)

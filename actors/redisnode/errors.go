@@ -47,8 +47,8 @@ func ErrorsOf(client redis.UniversalClient) *Errors {
 		c.Name, c.cluster = "the cluster", true
 	}
 	if security != nil && len(security.Certificates) == 0 && security.GetClientCertificate == nil {
-		// In TLS 1.3, the client sends its first command before the server has verified the client. If the server closes the connection then, the
-		// kernel may report that before the client has read the alert that says why.
+		// In TLS 1.3, the client sends its first command before the server has verified the client's certificate. If the server rejects the certificate and
+		// closes the connection, the kernel may report the closed connection before the client has read the alert with the reason.
 		c.closes = "restarted, maxclients reached, or a client's certificate required"
 	}
 	return c

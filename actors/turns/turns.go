@@ -9,10 +9,10 @@ import (
 // Turns keeps this process from trying again right after its turn, because the process that has just released a lock would nearly always
 // win it again.
 //
-// Processes take turns without a common list. The reply to a release says how many other subscribers received its message. The releaser
-// lets that many processes have a turn before it tries again, and counts their turns by the release messages that it receives. So the
-// process that has waited longest tries first after a release, and every other process waits one slot for each process ahead of it.
-// A wrong count changes the order and nothing else: if a process ahead has stopped waiting, its slot passes unused.
+// Processes take turns without a common list. The reply to a release says how many other subscribers received its message. The releaser lets that
+// many processes have a turn before it tries again, and counts their turns by the release messages that it receives. So the process that has waited
+// longest tries first after a release, and every other process waits one slot for each process ahead of it. A wrong count does little harm: processes
+// try in another order, or a slot passes unused because the process ahead has stopped waiting.
 //
 // While all the other processes want the lock, slots become as long as turns (patience). With shorter slots, all of them would ask while the first
 // one still has the lock.

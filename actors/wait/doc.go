@@ -1,5 +1,5 @@
-// Package wait has the parts that the state machines of locks and of counters share: the requests that wait, the times at which they are tried
-// again, the messages that a machine receives and the effects that it returns. The package is pure: it has no I/O, clock and goroutines.
+// Package wait has the parts that the state machines of locks and of counters share: the requests that wait, the times at which they are tried again,
+// the messages that a machine receives and the effects that it returns. The package is pure: it does no I/O, reads no clock and starts no goroutine.
 //
 // The engine makes requests and carries out the effects; the machines (packages lock and counter) decide. Package pubsub sends the
 // messages about channels.
