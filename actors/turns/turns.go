@@ -31,12 +31,12 @@ import (
 type Turns struct {
 	until time.Duration // no attempt before this instant, except by TryAcquire, which sets it to 0
 	ahead int           // number of other processes that have a turn before this one
-	fresh time.Duration // the instant up to which `ahead` is used; after it, the processes ahead must have stopped waiting
+	fresh time.Duration // the instant up to which `ahead` is used; by then, the processes ahead must have had their turns or stopped waiting
 	slot  time.Duration // the time that is left to each process ahead for acquiring the lock
 	gapTo time.Duration // end of the gap, in which this process leaves the lock to clients that are not counted
 	heard int           // messages and subscriptions that came while this process held the lock, or since its release was sent
-	wins  uint8         // number of grants since the newest of these for which no process was ahead
-	good  uint8         // number of later grants for which no process was ahead
+	wins  uint8         // how often slots are doubled: once more for each grant that this process got although another was ahead
+	good  uint8         // number of grants in a row for which no process was ahead; starts over when Won changes `wins`
 
 	echoes int           // messages of this process's own releases that have not arrived yet
 	echoTo time.Duration // the instant after which those messages are not expected any more
@@ -57,7 +57,7 @@ const (
 	slotMax  = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; mere listeners waste it
 	farMax   = 900 * time.Millisecond // longest wait of a process far behind, after yieldMax: all processes ahead may have stopped waiting
 	winsMax  = 10
-	goodMax  = 8 // after this many turns in which every process used its slot, slots become shorter again
+	goodMax  = 8 // after this many grants in a row for which no process was ahead, slots become shorter again
 )
 
 // Policy holds the times that decisions about turns depend on.
