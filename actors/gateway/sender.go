@@ -34,7 +34,7 @@ type Config struct {
 	Lease       time.Duration
 	AckReplicas int           // how many replicas must acknowledge a grant
 	AckTimeout  time.Duration // how long to wait for their acknowledgement
-	FirstMark   uint64        // random, because two runtimes must not use the same marks
+	FirstMark   uint64        // the marks of pipelines are counted from it; random, because two runtimes must not use the same marks
 
 	Pause        func(failures int) time.Duration // the pause between two attempts to reach Redis
 	OnDiscovered func()                           // called when the masters of a cluster have been discovered

@@ -75,7 +75,7 @@ type member struct {
 	prev, next *member
 	reserved   string // the plain id (pendingGrant.plain) of the next grant; if "", a new one is made
 	first      bool   // the member was the first in Redis' queue when it last asked
-	asked      uint64 // Group.joins when it first asked for its pending grant
+	asked      uint64 // the value of Group.joins when the member first asked for its pending grant
 	joined     int64  // when its pending grant joined Redis' queue, in microseconds of server time, or 0 if it has not joined
 	others     string // the channel of the other kinds of lock, if it is subscribed to, or "" if it is not
 	shared     bool   // holders with the usual lease may share this member

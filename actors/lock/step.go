@@ -108,12 +108,12 @@ type pendingGrant struct {
 	plain          string // runtimeUUID:number
 	id             string // the field in the lock's hash, made from plain
 	terms          wait.Terms
-	lease          time.Duration // of its holder
+	lease          time.Duration // the lease that its holder will have
 	ttl            time.Duration // what Redis is asked for: the lease, or longer
 	duplicateUntil time.Duration // a delayed duplicate of the attempt may run until this instant
 	passed         time.Duration // if the attempt is a pass: the earliest instant at which a copy of it may have run
 	standing       bool          // the grant is in Redis' queue, and must be removed from there when it is abandoned
-	inherited      time.Duration // if a release has made this grant the holder in Redis: when that release was sent; otherwise 0
+	inherited      time.Duration // when the release was sent that has made this grant the holder in Redis, or 0 if none has
 }
 
 // busy is what is known about the holder from the last refusal of an attempt.

@@ -35,7 +35,7 @@ type needs struct {
 	calls    []scripts.Call
 	answers  []func(reply) // what to do with the reply to each call
 	channels []subscription
-	tried    []func(in, out error) // called for each channel: in is the refusal to subscribe, out the refusal to unsubscribe, or nil
+	tried    []func(in, out error) // called for each channel; `in` is the refusal to subscribe, `out` the refusal to unsubscribe; nil if there was none
 }
 
 func (n *needs) add(kind *scripts.Kind, rule, what string) *need {

@@ -28,7 +28,7 @@ type Cluster struct {
 	replyWait time.Duration // time limit for a reply of a master
 	known     atomic.Bool
 
-	asks       chan struct{} // has one entry for each question in flight: a question asks a server for the masters
+	asks       chan struct{} // has an entry for each question in flight; a question asks a server which masters there are
 	suspicions atomic.Int64  // number of calls of Suspect that the present discovery has to answer
 	background sync.WaitGroup
 	ctx        context.Context // ends with Close
