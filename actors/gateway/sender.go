@@ -285,7 +285,9 @@ func (s *Sender) post(b *batch, i int, r rpc.Result) {
 	s.Errors.Remember(r.Err) // s.Errors is for all nodes: Close reads it, and so does a waiter whose node is unknown
 	if b.claims[i].taken.CompareAndSwap(false, true) {
 		r.Last = true
-		r.Err = b.calls[i].WithKeys(r.Err)
+		if r.Err != nil {
+			r.Err = b.calls[i].WithKeys(r.Err)
+		}
 		b.calls[i].From.Send(b.calls[i].Answer(r))
 	}
 }

@@ -34,7 +34,7 @@ func TestCauses_SayWhatTheErrorDoesNot(t *testing.T) {
 		"the Redis client closed the connection (was it closed, or did the master change?): use of closed network connection": net.ErrClosed,
 		"READONLY You can't write (this is a replica, locks need its master)":                                                 refusal("READONLY You can't write script: " + sha + ", on @user_script:34."),
 		"MOVED 1 db:1 (the server is part of a cluster, the client is for a single server)":                                   refusal("MOVED 1 db:1"),
-		"ERR The user executing the script can't run this command or subcommand (Check names every missing right)":    refusal("ERR The user executing the script can't run this command or subcommand"),
+		"ERR The user executing the script can't run this command or subcommand (Check names every missing right)":            refusal("ERR The user executing the script can't run this command or subcommand"),
 		"BUSY no": refusal("BUSY no"),
 		"other":   errors.New("other"),
 	} {

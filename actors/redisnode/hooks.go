@@ -44,11 +44,6 @@ type detour struct {
 
 type detourKey struct{}
 
-func detourIn(ctx context.Context) *detour {
-	d, _ := ctx.Value(detourKey{}).(*detour)
-	return d
-}
-
 // through sends the commands of a client through the hooks of another client.
 type through struct {
 	client *redis.Client
@@ -59,7 +54,8 @@ func (through) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (t through) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
-		d := detour{outer: detourIn(ctx), of: t.known, first: command, process: next}
+		outer, _ := ctx.Value(detourKey{}).(*detour)
+		d := detour{outer: outer, of: t.known, first: command, process: next}
 		return t.client.Process(context.WithValue(ctx, detourKey{}, &d), command)
 	}
 }
@@ -70,7 +66,8 @@ func (t through) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 		for _, command := range commands {
 			_ = pipe.Process(ctx, command)
 		}
-		d := detour{outer: detourIn(ctx), of: t.known, first: commands[0], pipeline: next}
+		outer, _ := ctx.Value(detourKey{}).(*detour)
+		d := detour{outer: outer, of: t.known, first: commands[0], pipeline: next}
 		_, err := pipe.Exec(context.WithValue(ctx, detourKey{}, &d))
 		return err
 	}
@@ -95,7 +92,7 @@ type handBack struct{ of weak.Pointer[redis.Client] }
 // due returns the detour that begins with this command, or the zero value if there is none. It returns no pointer, because the user's own commands
 // pass here, too, and should cost no allocation.
 func (h handBack) due(ctx context.Context, command redis.Cmder) (d detour) {
-	for on := detourIn(ctx); on != nil; on = on.outer {
+	for on, _ := ctx.Value(detourKey{}).(*detour); on != nil; on = on.outer {
 		if on.of == h.of && on.first == command {
 			return *on
 		}

@@ -319,7 +319,9 @@ func TestFault_RightsOfAnElection(t *testing.T) {
 	})
 	assert.NoError(t, err)
 
-	check := func(rt *holdfast.Runtime) error { return rt.Election("chair", holdfast.ElectionOptions{}).Check(t.Context()) }
+	check := func(rt *holdfast.Runtime) error {
+		return rt.Election("chair", holdfast.ElectionOptions{}).Check(t.Context())
+	}
 	require.NoError(t, check(one))
 	require.NoError(t, one.CheckFor(t.Context(), holdfast.KindFenced))
 	u.everyRightIsMissed(t, check)
