@@ -71,10 +71,10 @@ type gateway struct {
 	mu       sync.Mutex
 	outgoing []message // to be sent when mu is free
 	waiting  line
-	inFlight []*batch // oldest first
-	free     int      // idle workers
-	stuck    int      // workers that hang with a batch whose calls have all been answered
-	away     int      // batches of redirected calls, each with a goroutine of its own
+	inFlight []*batch         // oldest first
+	free     int              // idle workers
+	stuck    int              // workers that hang with a batch whose calls have all been answered
+	away     map[string]*road // redirected calls, by the address to which the first redirection leads
 	checkAt  time.Duration
 	timer    clock.Timer
 	unused   []leash // contexts of batches that have ended
@@ -85,7 +85,7 @@ type gateway struct {
 
 const (
 	batchMax = 256 // calls in one pipeline
-	awayMax  = 64  // goroutines that follow redirections; beyond that, the worker follows them
+	awayMax  = 64  // goroutines that follow redirections to one address
 	StuckMax = 4   // hanging workers that are replaced; if one more hangs, nothing is sent
 )
 
@@ -97,7 +97,7 @@ type message struct {
 
 func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 	return &gateway{
-		sender: s, node: n, options: o, jobs: make(chan *batch, 1+StuckMax), checkAt: clock.Never,
+		sender: s, node: n, options: o, jobs: make(chan *batch, 1+StuckMax), checkAt: clock.Never, away: map[string]*road{},
 	}
 }
 

@@ -56,43 +56,88 @@ func (b *batch) split(open []int) (here, away []int) {
 	return here, away
 }
 
-// detach takes redirected calls out of a batch, for a goroutine that follows the redirections. So a master that does not answer holds up no call to
-// the master that has named it. It returns false if the worker has to follow the redirections itself.
-func (b *batch) detach(redirected []int) bool {
+// road is what a gateway knows about the calls that are redirected to one address.
+type road struct {
+	busy    int      // goroutines that follow redirections to this address
+	waiting []*batch // for one of these goroutines to end
+}
+
+// detach takes redirected calls out of a batch, for goroutines that follow the redirections: those to each address have their own. So a master that
+// does not answer holds up no call to another master. It returns false if the worker has to follow the redirections itself.
+func (b *batch) detach(calls []int) bool {
 	g := b.home
 	if g == nil {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.stopped || g.away == awayMax {
+	if g.stopped {
 		return false
 	}
 	b.reached = b.node.Errors.Remember(nil) // a redirection is an answer
-	out := &batch{node: b.node, acked: b.acked, away: true, begun: b.begun, sent: b.sent, due: clock.Never, scratch: &scratch{}}
-	for _, i := range redirected {
-		if b.claims[i].taken.CompareAndSwap(false, true) { // otherwise the gateway has given the call up
-			out.calls, out.replies = append(out.calls, b.calls[i]), append(out.replies, b.replies[i])
-			out.due = min(out.due, b.calls[i].Deadline)
+	parts := map[string]*batch{}            // by address
+	for _, i := range calls {
+		if !b.claims[i].taken.CompareAndSwap(false, true) {
+			continue // the gateway has given the call up
+		}
+		to, _ := redirected(b.replies[i].err)
+		out := parts[to.addr]
+		if out == nil {
+			out = &batch{node: b.node, acked: b.acked, away: true, begun: b.begun, sent: b.sent, due: clock.Never, scratch: &scratch{}}
+			parts[to.addr] = out
+		}
+		out.open = append(out.open, len(out.calls))
+		out.calls, out.replies = append(out.calls, b.calls[i]), append(out.replies, b.replies[i])
+		out.due = min(out.due, b.calls[i].Deadline)
+	}
+	for addr, out := range parts {
+		out.claims = make([]claim, len(out.calls))
+		for i, call := range out.calls {
+			out.claims[i].deadline = call.Deadline
+		}
+		out.ctx, out.cancel = context.WithCancel(g.sender.Ctx)
+		g.inFlight = append(g.inFlight, out)
+		g.leaveFor(addr, out)
+	}
+	g.arm()
+	return true
+}
+
+// leaveFor starts a goroutine that follows the redirections of a batch to one address. If too many do so already, the batch waits for one of them.
+func (g *gateway) leaveFor(addr string, b *batch) {
+	r := g.away[addr]
+	if r == nil {
+		r = &road{}
+		g.away[addr] = r
+	}
+	if r.busy == awayMax {
+		r.waiting = append(r.waiting, b)
+		return
+	}
+	r.busy++
+	g.group.Go(func() {
+		defer g.locked(func() { g.onBack(addr, b) })
+		g.sender.runAway(b)
+	})
+}
+
+// onBack ends a batch that was away, and lets the next one leave. Batches that were given up while they waited do not leave.
+func (g *gateway) onBack(addr string, b *batch) {
+	g.remove(b)
+	b.cancel()
+	r := g.away[addr]
+	r.busy--
+	for !g.stopped && len(r.waiting) > 0 {
+		next := r.waiting[0]
+		r.waiting[0], r.waiting = nil, r.waiting[1:]
+		if next.due != clock.Never {
+			g.leaveFor(addr, next)
+			return
 		}
 	}
-	out.claims = make([]claim, len(out.calls))
-	for i, call := range out.calls {
-		out.claims[i].deadline, out.open = call.Deadline, append(out.open, i)
+	if r.busy == 0 {
+		delete(g.away, addr)
 	}
-	out.ctx, out.cancel = context.WithCancel(g.sender.Ctx)
-	g.inFlight = append(g.inFlight, out)
-	g.away++
-	g.arm()
-	g.group.Go(func() {
-		defer g.locked(func() {
-			g.away--
-			g.remove(out)
-			out.cancel()
-		})
-		g.sender.runAway(out)
-	})
-	return true
 }
 
 // runAway follows the redirections of a batch that detach has made, and posts the results.

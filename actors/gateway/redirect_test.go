@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/trace"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// atAddrs stands for a cluster whose master `oneNode` redirects to masters at these addresses.
+type atAddrs struct {
+	oneNode
+	nodes map[string]*redisnode.Node
+}
+
+func (a *atAddrs) AtAddr(addr string, _ *redisnode.Node) *redisnode.Node { return a.nodes[addr] }
+func (*atAddrs) Suspect()                                                {}
+
+// newRedirected makes the gateway of a master that redirects the calls for the key "silent" to a master that does not answer until the test ends, and
+// the calls for "moved" to one that answers at once. The master answers other calls itself. It calls `reached` for each call. newRedirected returns a
+// function that submits a call for a key.
+func newRedirected(t *testing.T, reached func(key any)) (submit func(key string, window time.Duration) asker) {
+	silence := make(chan struct{})
+	answer := func(before func(args []any) error) *redisnode.Node {
+		return answers(func(args []any) (any, error) {
+			switch args[0] {
+			case "ping":
+				return args[1], nil
+			case "time":
+				return []any{"1700000000", "0"}, nil
+			}
+			if err := before(args); err != nil {
+				return nil, err
+			}
+			return int64(1), nil
+		}).node(t)
+	}
+	here := answer(func(args []any) error {
+		reached(args[3])
+		switch args[3] {
+		case "silent", "moved":
+			return refusal(fmt.Sprintf("ASK 0 %v:1", args[3]))
+		}
+		return nil
+	})
+	nodes := &atAddrs{oneNode{node: here}, map[string]*redisnode.Node{
+		"silent:1": answer(func([]any) error { <-silence; return nil }), "moved:1": answer(func([]any) error { return nil }),
+	}}
+	system := clock.NewSystem()
+	s := NewSender(Config{Ctx: t.Context(), Clock: system, Nodes: nodes, Recorder: &trace.Recorder{}, Errors: &redisnode.Errors{}, Lease: time.Minute})
+	g := newGateway(s, here, Options{})
+	g.cluster = &clusterGateway{}
+	g.startWorker()
+	t.Cleanup(func() {
+		close(silence)
+		<-g.Stop()
+		assert.Empty(t, g.away)
+	})
+	return func(key string, window time.Duration) asker {
+		answered := make(asker, 1)
+		g.Submit(&rpc.Call{Call: scripts.Lock.Look(key, "g1"), From: answered, Timing: rpc.Patient(system.Now(), window, window)})
+		return answered
+	}
+}
+
+// A silent master to which calls are redirected holds up no other call, however many calls are redirected to it one by one.
+func TestRedirect_ManyToASilentMaster(t *testing.T) {
+	t.Parallel()
+	reached := make(chan any, 4*awayMax)
+	submit := newRedirected(t, func(key any) { reached <- key })
+	var lost []asker
+	for range 2 * awayMax {
+		lost = append(lost, submit("silent", 3*time.Second))
+		require.Equal(t, "silent", <-reached) // so that the next call is in another pipeline
+	}
+	select {
+	case r := <-submit("staying", time.Minute):
+		assert.NoError(t, r.Err)
+	case r := <-lost[0]:
+		assert.Fail(t, "the silent master has held up a call to another one", r.Err)
+	}
+	moved := submit("moved", time.Minute)
+	for _, answered := range lost {
+		r := <-answered
+		assert.Equal(t, scripts.Unknown, r.Class)
+		assert.ErrorIs(t, r.Err, rpc.ErrNoAnswer)
+	}
+	assert.NoError(t, (<-moved).Err)
+}
+
+// A silent master does not hold up the calls that the same pipeline's replies redirect to another master.
+func TestRedirect_SilentMasterBesideAnother(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	submit := newRedirected(t, func(key any) {
+		if key == "first" {
+			<-gate
+		}
+	})
+	first := submit("first", time.Minute)
+	var lost, moved []asker
+	for range 10 { // they leave in one pipeline, after the first call
+		lost = append(lost, submit("silent", time.Minute))
+		moved = append(moved, submit("moved", 3*time.Second))
+	}
+	close(gate)
+	assert.NoError(t, (<-first).Err)
+	for _, answered := range moved {
+		assert.NoError(t, (<-answered).Err)
+	}
+	for _, answered := range lost {
+		assert.Empty(t, answered)
+	}
+}
