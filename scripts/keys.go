@@ -104,7 +104,7 @@ func AttemptKey(raw, request string) string {
 // WantKey is the key with the runtime that has reserved a semaphore for a waiter that wants several permits.
 func WantKey(raw string) string { return prefixed("holdfast_want", raw) }
 
-// ProcessesKey is the key with the runtimes whose processes are announced. On a cluster it is in the same slot as every ProcessKey.
+// ProcessesKey is the key of the list of all runtimes that have announced their processes. On a cluster it is in the same slot as every ProcessKey.
 const ProcessesKey = "holdfast_process:{all}"
 
 // ProcessKey is the key with the announcement of the process that has this runtime.

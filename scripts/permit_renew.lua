@@ -12,8 +12,8 @@ local lease, not_after, first = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 -- @include lib/count_of.lua
 -- @include lib/permits.lua
 
--- prolong sets the expiry of a permit. If Redis refuses that at maxmemory, prolong removes the permit and adds it again: a script that
--- has written may also make writes that need memory.
+-- prolong sets the expiry of a permit. If Redis refuses that at maxmemory, prolong removes the permit and adds it again. Redis allows the removal,
+-- which needs no memory, and once a script has written, Redis also allows its writes that need memory.
 local function prolong(timeouts, permit, till)
   local refused = redis.pcall('zadd', timeouts, till, permit)
   if type(refused) ~= 'table' then return nil end

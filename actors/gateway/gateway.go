@@ -104,8 +104,8 @@ func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 // Submit takes a call.
 func (g *gateway) Submit(call *rpc.Call) { g.deliver(g.take(call, false)) }
 
-// Run takes a call of a goroutine that waits for the result. If the gateway is idle, the goroutine sends the call itself. Handing the call to a
-// worker and the result back wakes a thread each time, which costs more CPU than sending.
+// Run takes a call of a goroutine that waits for the result. If the gateway is idle, the goroutine sends the call itself. If a
+// worker sent it, one thread would be woken for the call and another for the result, which costs more CPU than sending.
 //
 // The batch of a caller is like that of a worker, except that it ends after redisnode.Silence. Otherwise it could hold up the caller for longer,
 // because go-redis returns neither when the caller's context ends nor when the gateway gives the call up. A read that has begun when the batch ends

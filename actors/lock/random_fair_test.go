@@ -49,8 +49,8 @@ func processOf(id string) string {
 
 func (k *fairKey) alive(w *world, id string) bool { return w.Now < k.lives[processOf(id)] }
 
-// fields returns the holder, and also the places in the queue, which a process has to give up when its waiters leave. It leaves out the places of
-// dead processes, and those of closing processes, which may leave places behind.
+// fields returns the holder and the places in the queue. A process has to give up a place when its waiter leaves. Dead and closing processes need not
+// do that, so their places are not returned.
 func (k *fairKey) fields(w *world) []string {
 	return append(k.plainKey.fields(w), slices.DeleteFunc(slices.Clone(k.queue), func(id string) bool {
 		return strings.HasPrefix(id, "peer") || !k.alive(w, id) || w.procs[id[0]-'A'].state.(*Group).stage >= wait.Closing

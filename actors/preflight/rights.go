@@ -235,8 +235,8 @@ func (n *needs) try(denied func(denial), commands ...[]any) {
 	})
 }
 
-// channel adds the rights to publish on a channel and to subscribe to it, and the questions about them. A channel without a kind belongs to the
-// runtime.
+// channel adds the rights to publish on a channel and to subscribe to it, and the calls that find out whether the user has them. The kind is nil for
+// a channel of the runtime itself.
 func (n *needs) channel(kind *scripts.Kind, channel string, sharded bool) {
 	publish, subscribe, unsubscribe := "publish", "subscribe", "unsubscribe"
 	if sharded {

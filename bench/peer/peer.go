@@ -85,8 +85,8 @@ const (
 	Ceiling Role = "ceiling" // a lock that needs no server
 )
 
-// Batches acquires all locks of a connection at once, and then releases all of them. It only shows what is possible: an application acquires each
-// lock when it needs it.
+// Batches acquires all locks of a connection at once, and then releases all of them. The result is an upper bound, because an application
+// acquires each lock when it needs it.
 type Batches interface {
 	Lanes() int // number of goroutines that may call Pairs, each with its own lane
 	// Pairs acquires all of the lane's locks and then releases them. It calls the function `done` with the number of locks, and with the time it took to

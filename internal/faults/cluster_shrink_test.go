@@ -16,8 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_MasterLeavesTheCluster removes a master from a cluster. The process whose connection for plain messages leads to this master connects to
-// another one. Otherwise it would not learn that a lock that it lets linger is wanted, because the connection does not break.
+// TestFault_MasterLeavesTheCluster removes a master from a cluster. A process has its connection for plain messages at this master. The connection
+// does not break, so the process has to notice by itself that the master has left, and connect to another master. Otherwise it would miss the message
+// that another process wants a lock which it lets linger.
 func TestFault_MasterLeavesTheCluster(t *testing.T) {
 	t.Parallel()
 	const linger = 7 * time.Second

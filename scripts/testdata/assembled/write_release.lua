@@ -15,7 +15,8 @@
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local grant, publish, keep, nobody = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument `timeouts` is the prefix
--- of the names of these keys, "{name}:". It comes from KEYS, because a hook of the client may have put a prefix before the keys.
+-- of the names of these keys, "{name}:". Scripts get it in KEYS, not in ARGV: if a hook of the client puts another prefix before all keys, it does so
+-- here, too.
 
 -- timeouts_of lists the timeout keys of all readers except the reader `but`. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)
