@@ -193,30 +193,16 @@ type reply struct {
 	err   error
 }
 
-// send sends commands in one pipeline, or in several if they have more than mostBytes. go-redis does not repeat them. Even a single command is sent
-// in a pipeline, as the gateways do, because hooks of the user's client may treat pipelines differently.
-func (c *check) send(ctx context.Context, commands ...[]any) (replies []reply) {
-	var sent []redisnode.Command
-	bytes := 0
-	for i, words := range commands {
-		sent = append(sent, redisnode.NewCommand(words...))
-		for _, word := range words {
-			text, _ := word.(string)
-			bytes += len(text)
-		}
-		if bytes >= mostBytes || i == len(commands)-1 {
-			replies = append(replies, c.exec(ctx, sent)...)
-			sent, bytes = nil, 0
-		}
-	}
-	return replies
-}
-
-// exec sends one pipeline.
-func (c *check) exec(ctx context.Context, commands []redisnode.Command) []reply {
+// send sends commands in one pipeline. go-redis does not repeat them. Even a single command is sent in a pipeline, as the gateways do, because hooks of
+// the user's client may treat pipelines differently.
+func (c *check) send(ctx context.Context, commands ...[]any) []reply {
 	replies := make([]reply, len(commands))
-	err := c.pipeline(ctx, commands)
-	for i, cmd := range commands {
+	sent := make([]redisnode.Command, len(commands))
+	for i, words := range commands {
+		sent[i] = redisnode.NewCommand(words...)
+	}
+	err := c.pipeline(ctx, sent)
+	for i, cmd := range sent {
 		replies[i].value, replies[i].err = cmd.Result()
 		if err != nil && cmd.Err() == nil && cmd.Val() == nil {
 			replies[i].err = err
@@ -240,7 +226,7 @@ func (c *check) ask(ctx context.Context, args ...any) (any, error) {
 	return r.value, r.err
 }
 
-// calls loads scripts and sends calls of them, in this order. It sends all of it at once: a check makes hundreds of calls, and has to end in time on
+// calls loads scripts and sends calls of them, in this order. All of it is one pipeline: a check makes hundreds of calls, and has to end in time on
 // slow networks, too.
 func (c *check) calls(ctx context.Context, calls ...scripts.Call) []reply {
 	var loads, sent [][]any
@@ -315,6 +301,9 @@ func (c *check) trials(kinds []*scripts.Kind) (trials []trial) {
 }
 
 // scripts runs every script of all kinds. It is called only when no right is missing: a missing right would explain a failure.
+//
+// A pipeline has the calls of one or more kinds, and no kind's calls are in two pipelines. Otherwise a server that falls silent between the two could
+// keep what the first calls have written and the later ones would delete.
 func (c *check) scripts(ctx context.Context, trials []trial) (findings []finding) {
 	failed := map[string][]string{} // by error text: the scripts and commands that failed
 	why := map[string]error{}
@@ -326,22 +315,28 @@ func (c *check) scripts(ctx context.Context, trials []trial) (findings []finding
 		}
 	}
 	var calls []scripts.Call
+	bytes := 0
 	var kept []string
 	var deletes [][]any
-	for _, t := range trials {
+	for i, t := range trials {
 		if t.err != nil {
 			return append(findings, finding{Finding: protocol.Finding{
 				What: "a lock name cannot be mapped to a key", Why: t.err.Error(), Remedy: "mend Options.NameMapper",
 			}, rank: rankScript, cause: t.err})
 		}
-		calls = append(calls, t.kind.Check(c.Site, t.key, c.NewID)...)
+		for _, call := range t.kind.Check(c.Site, t.key, c.NewID) {
+			calls, bytes = append(calls, call), bytes+len(call.Script.Source)
+		}
+		if bytes >= mostBytes || i == len(trials)-1 {
+			for i, r := range c.calls(ctx, calls...) {
+				note("script "+calls[i].Script.Name, calls[i].WithKeys(r.err))
+			}
+			calls, bytes = nil, 0
+		}
 		if t.kind.Keeps != nil {
 			key := t.kind.Keeps(t.key)
 			kept, deletes = append(kept, key), append(deletes, []any{"del", key})
 		}
-	}
-	for i, r := range c.calls(ctx, calls...) {
-		note("script "+calls[i].Script.Name, calls[i].WithKeys(r.err))
 	}
 	for i, r := range c.send(ctx, deletes...) {
 		note("deleting "+strconv.Quote(kept[i]), r.err)

@@ -30,9 +30,10 @@ func showSilentMasterReplaced(t *testing.T) {
 	rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: failoverLease})
 	slot := int(scripts.Slot(redistest.Name(t)))
 	key := nameIn(t, slot)
+	const length = 4 * failoverLease // longer than a failover takes
 	var held []*holdfast.Lease
 	for range 5 {
-		held = append(held, locktest.Acquire(t, rt.Lock(nameIn(t, slot)), holdfast.WithLease(2*failoverLease)))
+		held = append(held, locktest.Acquire(t, rt.Lock(nameIn(t, slot)), holdfast.WithLease(length)))
 	}
 	master := cluster.Owner(key).Client(t)
 	locktest.Await(t, "the replica to have them", func() bool { return master.Wait(t.Context(), 1, time.Second).Val() == 1 })
@@ -64,5 +65,5 @@ func showSilentMasterReplaced(t *testing.T) {
 	// calls as probes, and one of the releases may be the probe that is in flight to the old master. That release is repeated after its window
 	// (rpc.Window), the longest time that one attempt may take. Connections to the old master are given up only after four windows of the runtime's
 	// lease.
-	assert.Less(t, took, rpc.Window(2*failoverLease)+failoverLease/3+2*stalls.Slack())
+	assert.Less(t, took, rpc.Window(length)+failoverLease/3+2*stalls.Slack())
 }

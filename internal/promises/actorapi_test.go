@@ -154,6 +154,7 @@ func TestActorAPI_TerminatedRequesterLeavesNothing(t *testing.T) {
 		})
 		holder.Stop()
 		locktest.Await(t, "the dead holder's lock to become free", func() bool { return !p.Exists(t) })
+		locktest.Await(t, "the confirmation of the release", func() bool { return rt.Stats().Released > 0 })
 		stats := rt.Stats()
 		assert.Equal(t, [3]uint64{1, 1, 0}, [3]uint64{stats.Acquired, stats.Released, stats.Lost})
 	})
