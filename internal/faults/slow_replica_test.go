@@ -33,10 +33,12 @@ func TestFault_TokensOverAReplicaWithASlowClock(t *testing.T) {
 		client := locktest.ClientWith(t, &redis.Options{Addr: master.Addr(), Dialer: dial})
 		runtimes = append(runtimes, locktest.NewRuntime(t, client, holdfast.Options{}))
 	}
-	last := int64(0)
+	last, slowest := int64(0), time.Duration(0)
 	take := func(what string) {
 		for i, rt := range runtimes {
+			began := time.Now()
 			lease := locktest.Acquire(t, rt.FencedLock(name))
+			slowest = max(slowest, time.Since(began))
 			assert.Greater(t, lease.Token(), last, "%s, runtime %d", what, i)
 			last = lease.Token()
 			locktest.Release(t, lease)
@@ -45,6 +47,8 @@ func TestFault_TokensOverAReplicaWithASlowClock(t *testing.T) {
 	take("the master")
 	present.Store(replica.Addr())
 	master.Kill()
+	killed := time.Now()
+	locktest.Await(t, "a failover that takes longer than an exchange, as the estimates of the master's clock need", func() bool { return time.Since(killed) > slowest })
 	take("the server after it")
 	take("the server after it, again")
 }
