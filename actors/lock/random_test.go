@@ -59,7 +59,6 @@ type world struct {
 	crowded   bool                     // Redis gives out places, as if very many processes waited
 	crowd     []string                 // names of the processes that have a place, and of others, which are dead
 	procs     []*proc
-	owners    uint64
 }
 
 func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {

@@ -18,7 +18,6 @@ type user struct {
 }
 
 func newUser(p *proc) *user {
-	p.w.owners++
 	u := &user{p: p}
 	if p.w.kinds[0].Owned && p.w.Chance(30) { // some share an owner
 		u.owner = protocol.NewOwner(p.Name, p.w.Random.Uint64N(3))

@@ -328,8 +328,8 @@ func (c *check) scripts(ctx context.Context, trials []trial) (findings []finding
 			calls, bytes = append(calls, call), bytes+len(call.Script.Source)
 		}
 		if bytes >= mostBytes || i == len(trials)-1 {
-			for i, r := range c.calls(ctx, calls...) {
-				note("script "+calls[i].Script.Name, calls[i].WithKeys(r.err))
+			for j, r := range c.calls(ctx, calls...) {
+				note("script "+calls[j].Script.Name, calls[j].WithKeys(r.err))
 			}
 			calls, bytes = nil, 0
 		}
