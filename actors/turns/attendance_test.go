@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
 // turn records one round of this process: its release notified the given number of subscribers, and `came` of them then had a turn.
@@ -141,6 +144,43 @@ func TestYield_SlotAfterLinger(t *testing.T) {
 	assert.Equal(t, 40*time.Millisecond, after(ended), "twice as long for a client that has missed its slot")
 	ended.Began = 0
 	assert.Equal(t, yieldMax, after(ended))
+}
+
+// After such a turn the lock is free for a slot even if Redis has counted no other subscriber: on a cluster with plain messages, the subscriber may be
+// at another node. The pause is no longer than a gap.
+func TestYield_PauseAfterLinger(t *testing.T) {
+	p := Policy{
+		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
+	}.WithTimes()
+	const released = time.Minute + 500*time.Millisecond // far from a gap
+	pause := func(turn time.Duration, lingered bool) time.Duration {
+		y := Turns{gaps: gaps{last: released - turn, since: released - turn}}
+		y.After(&p, released, Ended{Sent: released - time.Millisecond, Began: released - turn, Lingered: lingered})
+		return y.OpensAt() - released
+	}
+	assert.Zero(t, pause(320*time.Millisecond, false))
+	assert.Equal(t, 20*time.Millisecond, pause(320*time.Millisecond, true))
+	assert.Equal(t, gap, pause(900*time.Millisecond, true))
+}
+
+// On a cluster the message of this process's own release may come after a subscription that was made after the release. It does not end the pause.
+// The next message is another process's, and ends it.
+func TestYield_OwnMessageAfterSubscription(t *testing.T) {
+	p := Policy{
+		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
+	}.WithTimes()
+	const released = time.Minute + 500*time.Millisecond // far from a gap
+	paused := func() (y Turns) {
+		y.After(&p, released, Ended{Sent: released - 20*time.Millisecond, Receivers: 1})
+		y.Joined(released + time.Millisecond)
+		return y
+	}
+	y := paused()
+	require.Greater(t, y.OpensAt(), released+2*time.Millisecond)
+	assert.Equal(t, clock.Never, y.Hear(&p, released+time.Millisecond, 1))
+	assert.Equal(t, released+2*time.Millisecond, y.Hear(&p, released+2*time.Millisecond, 1))
+	y = paused()
+	assert.Equal(t, y.OpensAt(), y.Hear(&p, y.OpensAt(), 1), "after the pause, each message counts")
 }
 
 // A newcomer lets a random number of the subscribers go first; without jitter, it lets all of them go first. Each release moves it one place

@@ -27,7 +27,8 @@ import (
 //
 // If 64 processes or more wait, Redis assigns the places: see crowd.
 //
-// Spinning, polling and reconnecting clients receive no message, so they cannot be counted. The lock is left free for them in gaps.
+// Spinning, polling and reconnecting clients receive no message, so they cannot be counted. Neither can subscribers at another node of a cluster,
+// if messages are plain. The lock is left free for all of these in gaps, and for a slot after each turn whose grant has lingered.
 type Turns struct {
 	until time.Duration // no attempt before this instant, except by TryAcquire, which sets it to 0
 	ahead int           // number of other processes that have a turn before this one
@@ -112,9 +113,12 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	}
 	y.gapTo = now // a gap that began while this process's acquire was in flight has ended with its turn
 	y.fresh = now + stay + 2*time.Duration(y.ahead)*max(now-t.Began, t.Longest)
-	if y.gaps.released(p, now, t.Sent, stay > 0, others > 0) {
+	switch {
+	case y.gaps.released(p, now, t.Sent, stay > 0, others > 0):
 		y.gapTo = now + gap
 		stay += gap
+	case t.Lingered: // leave a slot even if nobody is known to be ahead: this may be the only moment in a long time
+		stay = max(stay, min(y.slot, gap))
 	}
 	y.until = now + stay
 	if others <= 0 {
@@ -306,11 +310,15 @@ func (y *Turns) ExpectEcho(now time.Duration) {
 	y.echoTo = now + yieldMax
 }
 
-// Joined notes a new subscription of the channel. Before it, messages of this process's own earlier releases may have been missed, so none of them is
-// expected any more. If one arrives all the same, it counts as that of another process, which costs one attempt in vain. If one were expected and
-// never came, a message of another process would be taken for it, and a wake-up would be lost.
+// Joined notes a new subscription of the channel. Messages of this process's own releases from before it are not expected any more, because they may
+// have been missed. The exception is the release whose pause still lasts: on a cluster, its message may reach the node of the subscription later than
+// the subscription itself. If this message were taken for another process's release, it would end the pause at once. If it never comes, and another's
+// is taken for it instead, no wake-up is lost, because the pause has an end.
 func (y *Turns) Joined(now time.Duration) {
 	y.echoes = 0
+	if now < y.until && y.gaps.freed != 0 {
+		y.echoes, y.echoTo = 1, min(y.until, now+yieldMax)
+	}
 	y.heard++
 	y.placed = now < y.fresh
 	y.patience = patience{turn: y.patience.turn}
