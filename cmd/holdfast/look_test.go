@@ -327,19 +327,27 @@ func statusOf(t *testing.T, url, host string) int {
 	return response.StatusCode
 }
 
-// A command that prints no JSON refuses the flag --json. Otherwise a program that expects JSON would get text.
-func TestJSON_IsRefusedWhereThereIsNone(t *testing.T) {
+// With --json, the messages of a command are JSON as well, and so are the warnings of its runtime.
+func TestJSON_Messages(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"page", "--json"}, {"--json", "exec", "x", "--", "true"}, {"lead", "--json", "x", "--", "true"}, {"completion", "bash", "--json"}} {
-		out, errs, code := ends(t, "", args...)
-		assert.Equal(t, 64, code, "%q", args)
-		assert.Contains(t, errs, "it prints no JSON", "%q", args)
+	server := redistest.Shared(t)
+	name := redistest.Name(t)
+	require.NoError(t, server.Client(t).Set(t.Context(), name, "of another program", 0).Err())
+	for _, args := range [][]string{
+		{"--json", "exec", name, "--", "true"}, {"show", "--json", name}, {"ls", "--json", "--redis", "redis://localhost:1"},
+	} {
+		out, errs, code := ends(t, server.URL(), args...)
+		assert.NotZero(t, code, "%q", args)
 		assert.Empty(t, out, "%q", args)
+		for line := range strings.Lines(errs) {
+			var message struct {
+				Message string `json:"message"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(line), &message), "%q: %q", args, line)
+			assert.NotEmpty(t, message.Message, "%q", args)
+		}
+		assert.NotEmpty(t, errs, "%q", args)
 	}
-	out, _, _ := ends(t, "", "help", "page")
-	assert.NotContains(t, out, "--json")
-	out, _, _ = ends(t, "", "help", "ls")
-	assert.Contains(t, out, "--json")
 }
 
 func TestCompletion(t *testing.T) {

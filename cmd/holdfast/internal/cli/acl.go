@@ -24,7 +24,7 @@ type aclFlags struct {
 func aclCommand() *command {
 	o := aclFlags{user: "app"}
 	return &command{
-		name: "acl", args: "[flags]", json: true,
+		name: "acl", args: "[flags]",
 		does:  "print the rights that a Redis user needs",
 		about: `Prints the ACL rule for a Redis user that acquires locks of --kinds whose names begin with --prefix. It does not connect to Redis. Replace PASSWORD in the rule. "holdfast check --prefix ... --kinds ..." checks the rights of an existing user.`,
 		examples: `  holdfast acl --kinds lock,fenced --prefix orders: --process   # for exec

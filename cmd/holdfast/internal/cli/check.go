@@ -26,7 +26,7 @@ func checkCommand() *command {
 	var only []holdfast.Kind
 	prefix := ""
 	return &command{
-		name: "check", args: "[flags]", json: true,
+		name: "check", args: "[flags]",
 		does:     "check whether the server is fit for locks",
 		about:    `Checks whether the server and the user's rights are enough for locks: whether the server can be reached, its version and role, the right to each command, key and channel, and settings that endanger locks. It uses throw-away names, which are gone afterwards. It lists the problems, the most important first, each with a remedy.`,
 		exits:    "  0   everything is well\n  1   there are problems\n  64  the command line is wrong",

@@ -88,7 +88,6 @@ type command struct {
 	examples string
 	exits    string
 	runs     bool           // the command runs a program, which follows --
-	json     bool           // the command can print JSON
 	flags    func(f *flags) // nil if the command has only the global flags
 	run      func(*app, input) int
 }
@@ -101,7 +100,7 @@ type input struct {
 
 func (a *app) globals(f *flags) {
 	f.text(&a.redisURL, "r redis", "URL", "the server: see \"holdfast help\"; default $"+redisVariable+", else "+connect.Default)
-	f.flag(&a.json, "json", "print JSON, one object per line; doc/command.md describes the fields")
+	f.flag(&a.json, "json", "write JSON, one object per line, to standard output and as messages; doc/command.md describes the fields")
 }
 
 // run reads the flags of a command, and runs the command. Flags may be anywhere before --.
@@ -137,9 +136,6 @@ func (a *app) run(c *command, args []string) int {
 		}
 		in.args, args = append(in.args, left[0]), left[1:]
 	}
-	if a.json && !c.json {
-		return a.usage(c.name, errors.New("it prints no JSON: leave out --json"))
-	}
 	return c.run(a, in)
 }
 
@@ -151,14 +147,27 @@ func (a *app) say(format string, args ...any) {
 }
 
 // complain writes an error to standard error.
-func (a *app) complain(text string) { fmt.Fprintf(a.messages(), "holdfast: %s\n", text) }
+func (a *app) complain(line string) { _ = a.tell(line) }
 
-// messages is where messages are written.
-func (a *app) messages() io.Writer {
-	if a.behind != nil {
-		return a.behind
+// tell writes a message to standard error.
+func (a *app) tell(line string) error {
+	message := []byte("holdfast: " + line + "\n")
+	if a.json {
+		var err error
+		if message, err = text.JSON(messageJSON{line}); err != nil {
+			return err
+		}
 	}
-	return a.stderr
+	to := a.behind
+	if to == nil {
+		to = a.stderr
+	}
+	_, err := to.Write(message)
+	return err
+}
+
+type messageJSON struct {
+	Message string `json:"message"`
 }
 
 // writeBehind changes how messages are written: from now on, writing one does not wait for a reader. The function `flush`, which writeBehind returns,
@@ -289,12 +298,11 @@ func (a *app) client(command string) (redis.UniversalClient, int) {
 	return client, exitOK
 }
 
-// newRuntime starts a runtime that logs to standard error.
+// newRuntime starts a runtime that logs to standard error, unless the command is quiet.
 func (a *app) newRuntime(client redis.UniversalClient, o holdfast.Options) (*holdfast.Runtime, error) {
-	to := a.messages()
+	o.Logger = slog.New(newLogHandler(a.tell))
 	if a.quiet {
-		to = io.Discard
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	o.Logger = slog.New(newLogHandler(to))
 	return holdfast.New(client, o)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -34,7 +33,7 @@ func flagsOf(c *command) []flagDoc {
 		c.flags(f)
 	}
 	(&app{}).globals(f)
-	return slices.DeleteFunc(f.docs, func(d flagDoc) bool { return d.names[0] == "json" && !c.json })
+	return f.docs
 }
 
 func dashed(name string) string {

@@ -17,7 +17,7 @@ import (
 func freeCommand() *command {
 	yes := false
 	return &command{
-		name: "free", args: "[flags] NAME", json: true,
+		name: "free", args: "[flags] NAME",
 		does: "free a lock by force",
 		about: `Frees the lock NAME, no matter who holds it, and wakes its waiters. For a permit semaphore it takes back the acquired permits, at most 10000. The holder learns of the loss at its next renewal, or at the end of a lease that is not renewed. Until then it keeps working, at the same time as the next holder. So free a lock only if you know that its holder is gone.
 

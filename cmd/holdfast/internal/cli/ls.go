@@ -18,7 +18,7 @@ import (
 func lsCommand() *command {
 	contended := false
 	return &command{
-		name: "ls", args: "[flags] [PATTERN]", json: true,
+		name: "ls", args: "[flags] [PATTERN]",
 		does: "list the locks that are in use",
 		about: `Lists the locks that are in use: their name, kind, holder, process, the time until Redis frees them unless they are renewed, and the number of waiters. PATTERN is matched as the command KEYS of Redis does: * ? [ab].
 

@@ -18,7 +18,7 @@ import (
 func showCommand() *command {
 	watch := 2 * time.Second
 	return &command{
-		name: "show", args: "[flags] NAME", json: true,
+		name: "show", args: "[flags] NAME",
 		does:  "show everything about one lock",
 		about: `Shows what Redis knows about the lock NAME: its kind, its holders and their processes, its waiters, the fencing token, the permits. If a held lock has a time to live, holdfast watches the lock for --for, and says whether its lease was renewed meanwhile. A lease of 30 s is renewed every 10 s, so watch for longer than that to be sure.`,
 		exits: "  0   also if the lock is not in use\n  64  the command line is wrong, or no lock can have the name NAME\n  69  Redis cannot be reached or refuses, or the key holds something else",

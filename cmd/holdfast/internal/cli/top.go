@@ -13,7 +13,7 @@ import (
 func topCommand() *command {
 	o := topOptions{every: time.Second}
 	return &command{
-		name: "top", args: "[flags] [PATTERN]", json: true,
+		name: "top", args: "[flags] [PATTERN]",
 		does: "watch the locks that are in use, live",
 		about: `Shows the locks that are in use, as "holdfast ls" does, and looks again every --interval. Keys: up and down select a lock, Enter shows it, f frees it by force after asking, / filters, s sorts by waiters, TTL or name, p pauses, ? explains the keys, q quits.
 
