@@ -154,14 +154,19 @@ func (s *Sender) runAway(b *batch) {
 // follow sends the redirected calls to the masters that the replies name. If the target of a call cannot be reached, its reply remains
 // the redirection, which counts as a refusal.
 func (s *Sender) follow(b *batch, open []int) {
+	type hop struct {
+		to target
+		by *redisnode.Node // which an address without a host refers to
+	}
 	for range redirectsMax {
-		var away map[target][]int
+		var away map[hop][]int
 		for _, i := range open {
 			if to, ok := redirected(b.replies[i].err); ok {
 				if away == nil {
-					away = map[target][]int{}
+					away = map[hop][]int{}
 				}
-				away[to] = append(away[to], i)
+				next := hop{to, b.replies[i].node}
+				away[next] = append(away[next], i)
 			}
 		}
 		if len(away) == 0 {
@@ -169,9 +174,9 @@ func (s *Sender) follow(b *batch, open []int) {
 		}
 		s.Nodes.Suspect()
 		followed := false
-		for to, calls := range away {
-			if n := s.Nodes.AtAddr(to.addr, b.node); n != nil {
-				s.exchangeAt(b, n, to.ask, calls)
+		for next, calls := range away {
+			if n := s.Nodes.AtAddr(next.to.addr, next.by); n != nil {
+				s.exchangeAt(b, n, next.to.ask, calls)
 				followed = true
 			}
 		}

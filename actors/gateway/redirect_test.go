@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,18 +16,27 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// atAddrs stands for a cluster whose master `oneNode` redirects to masters at these addresses.
+// atAddrs stands for a cluster whose master `oneNode` redirects to masters at these addresses. An address without a host is at the host of the
+// master that redirects.
 type atAddrs struct {
 	oneNode
 	nodes map[string]*redisnode.Node
 }
 
-func (a *atAddrs) AtAddr(addr string, _ *redisnode.Node) *redisnode.Node { return a.nodes[addr] }
-func (*atAddrs) Suspect()                                                {}
+func (a *atAddrs) AtAddr(addr string, by *redisnode.Node) *redisnode.Node {
+	for known, node := range a.nodes {
+		if host, _, _ := strings.Cut(known, ":"); node == by && strings.HasPrefix(addr, ":") {
+			return a.nodes[host+addr]
+		}
+	}
+	return a.nodes[addr]
+}
+
+func (*atAddrs) Suspect() {}
 
 // newRedirected makes the gateway of a master that redirects the calls for the key "silent" to a master that does not answer until the test ends, and
-// the calls for "moved" to one that answers at once. The master answers other calls itself. It calls `reached` for each call. newRedirected returns a
-// function that submits a call for a key.
+// the calls for "moved" to one that answers at once. The calls for "again" are redirected twice: the second master names only a port of its host. The
+// first master answers other calls itself. It calls `reached` for each call. newRedirected returns a function that submits a call for a key.
 func newRedirected(t *testing.T, reached func(key any)) (submit func(key string, window time.Duration) asker) {
 	silence := make(chan struct{})
 	answer := func(before func(args []any) error) *redisnode.Node {
@@ -46,13 +56,14 @@ func newRedirected(t *testing.T, reached func(key any)) (submit func(key string,
 	here := answer(func(args []any) error {
 		reached(args[3])
 		switch args[3] {
-		case "silent", "moved":
+		case "silent", "moved", "again":
 			return refusal(fmt.Sprintf("ASK 0 %v:1", args[3]))
 		}
 		return nil
 	})
 	nodes := &atAddrs{oneNode{node: here}, map[string]*redisnode.Node{
 		"silent:1": answer(func([]any) error { <-silence; return nil }), "moved:1": answer(func([]any) error { return nil }),
+		"again:1": answer(func([]any) error { return refusal("MOVED 0 :2") }), "again:2": answer(func([]any) error { return nil }),
 	}}
 	system := clock.NewSystem()
 	s := NewSender(Config{Ctx: t.Context(), Clock: system, Nodes: nodes, Recorder: &trace.Recorder{}, Errors: &redisnode.Errors{}, Lease: time.Minute})
@@ -119,4 +130,11 @@ func TestRedirect_SilentMasterBesideAnother(t *testing.T) {
 	for _, answered := range lost {
 		assert.Empty(t, answered)
 	}
+}
+
+// A redirection without a host means the host of the node that sent it, even if another node had redirected the call to that node.
+func TestRedirect_WithoutAHostAfterAnother(t *testing.T) {
+	t.Parallel()
+	submit := newRedirected(t, func(any) {})
+	assert.NoError(t, (<-submit("again", time.Minute)).Err)
 }
