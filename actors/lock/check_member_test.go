@@ -199,8 +199,8 @@ func (c *memberCheck) checkTwins() error {
 	return nil
 }
 
-// checkOrphans checks that no grant is an orphan twice: the result of a release is noted only for the first orphan with its id, so a second one
-// would stay.
+// checkOrphans checks that no two orphans have the same id. The result of a release goes to the first orphan with that id, so a second one could stay
+// for ever.
 func (c *memberCheck) checkOrphans() error {
 	seen := map[string]bool{}
 	for _, g := range c.s.orphans {

@@ -30,7 +30,7 @@ type stepChecker struct {
 	ends    bool                     // the runtime is shutting down or closing
 	inside  map[protocol.Owner]bool  // owners that held the lock before the step
 	orphans map[string]bool          // grants that were orphans after the last step
-	lost    map[string]time.Duration // by grant: until when an acquire whose outcome is unknown may be executed
+	lost    map[string]time.Duration // by grant: the last instant at which an acquire without a known outcome may be executed
 }
 
 func newStepChecker(s wait.Machine) *stepChecker {
@@ -82,8 +82,8 @@ func (c *stepChecker) eachMember(f func(s *State)) {
 	}
 }
 
-// checkCopies checks that a new orphan waits for late copies of its acquire only if there may be any: a call is in flight, or its outcome is
-// unknown. Otherwise the actor would send releases in vain, and keep Close waiting.
+// checkCopies checks how long a new orphan waits for late copies of its acquire. It may wait only if such copies can exist: a call with its id is in
+// flight, or the outcome of such a call is unknown. Without copies, the actor would send useless releases, and would keep Close waiting.
 func (c *stepChecker) checkCopies(now time.Duration) (err error) {
 	until := map[string]time.Duration{}
 	for call := range c.flying {
@@ -215,5 +215,5 @@ func (c *stepChecker) checkOpen(places map[*wait.Request]int) error {
 	return nil
 }
 
-// lost reports whether a hold has ended other than by its holder's release.
+// lost reports whether a hold has ended for any reason except a release by its holder.
 func lost(h *lease.Hold) bool { return h.Err() != nil && !errors.Is(h.Err(), protocol.ErrNotHeld) }

@@ -15,18 +15,18 @@ import (
 // more, or its lease has expired. No later grant can be released by mistake, because an id is never used twice.
 //
 // One release is not enough: if a network or a server has delayed the acquire, the release may reach Redis first. So releases are repeated until one
-// has been sent after duplicateUntil. Those before it shorten the time for which the lock is taken although nobody holds it.
+// has been sent after duplicateUntil. The earlier releases are useful nevertheless: they often free the lock sooner.
 type orphan struct {
 	id             string
-	duplicateUntil time.Duration // a delayed duplicate of its acquire may run until this instant, so a release that is sent before it is not enough
+	duplicateUntil time.Duration // a delayed duplicate of its acquire may run until this instant, so an earlier release is not enough
 	until          time.Duration // when its lease has certainly expired on the server
 	next           time.Duration
 	inflight       bool
 	releases       int           // number of releases that were executed before duplicateUntil
 	failures       int           // number of failed releases
-	lasting        bool          // no lease ends it: it may be in Redis' queue, or its owner's other grants keep the key
+	lasting        bool          // its release is needed even after its lease: it may be in Redis' queue, or its owner's other grants keep the key
 	least          time.Duration // end of its at-least time, until which the lock stays taken
-	nobody         bool          // only the at-least time keeps the lock taken, so the release waits for its end
+	nobody         bool          // the grant was released before, and only its at-least time keeps the lock taken (see freeLater)
 }
 
 // orphanFrom makes a grant an orphan, which is released in the background. The first release is sent at the instant `from`. The parameter `length` is
@@ -39,9 +39,9 @@ func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length
 	return &s.orphans[len(s.orphans)-1]
 }
 
-// frees reports whether a grant is being released in the background and its at-least time is over, so that the lock is about to be free. It also
-// reports true for the grant that was the last to be released in this way, because a reply that names that grant as the holder is older than the
-// release.
+// frees reports whether the lock is about to be free because this grant is being released in the background. While the grant's at-least time lasts,
+// the lock is not about to be free. For the last grant that was released in this way, frees still returns true: a reply that names this grant as the
+// holder is older than the release.
 func (s *State) frees(now time.Duration, id string) bool {
 	return id != "" && id == s.freed || slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id && g.least <= now })
 }
@@ -75,8 +75,8 @@ func (s *State) releaseOrphans(now time.Duration) {
 // onOrphanDone ends an orphan, or schedules its next release. The orphan ends if no copy of its acquire can arrive any more, or if its lease
 // has expired on the server. It also ends if Redis refuses its release, because Redis would refuse the next one as well.
 //
-// A place in Redis' queue, and a key that other grants of the owner keep alive (lasting), do not end with a lease. Their release is repeated
-// until Redis confirms it, or until the runtime closes.
+// A lasting orphan does not end with its lease: it may have a place in Redis' queue, or other grants of its owner may keep the key alive. So its
+// release is repeated until Redis confirms it, or until the runtime closes.
 func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	i := slices.IndexFunc(s.orphans, func(g orphan) bool { return g.id == m.call.terms.Grant })
 	if i < 0 {
@@ -103,8 +103,8 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	}
 }
 
-// remembers returns the state whose field `freed` keeps the id of an orphan that has ended. In a group that is group.common, because the orphan's
-// member may leave the group when the orphan ends.
+// remembers returns the state that keeps the id of a released orphan in its field `freed`. In a group this state is group.common, because the
+// orphan's own member may leave the group when the orphan ends.
 func (s *State) remembers() *State {
 	if s.member != nil {
 		return &s.member.group.common
@@ -112,8 +112,8 @@ func (s *State) remembers() *State {
 	return s
 }
 
-// freeLater schedules another release for the end of the at-least time, if a release has kept the lock taken until then. Without other grants of the
-// owner in the key, the key expires by itself at that time. With them it does not (lasting), and the second release is needed.
+// freeLater schedules a second release if the first one has kept the lock taken until the end of the grant's at-least time. The second release is
+// sent at that instant. It is needed if other grants of the owner keep the key alive (lasting). Without such grants, the key expires by itself.
 func (s *State) freeLater(now time.Duration, m *callDone) {
 	if m.call.terms.Keep > 0 && s.stage < wait.Closing {
 		end := now + m.call.terms.Keep
@@ -177,8 +177,8 @@ func (s *State) lostLease(now time.Duration, reason protocol.LossReason) wait.Ef
 	}}
 }
 
-// endHolds ends all local leases on the grant. A goroutine that releases its lease has ended that lease itself, and its request is on its way to
-// onRelease. `claimed` counts such requests, because the actor must not stop before they arrive.
+// endHolds ends all local leases on the grant. If a holder has just released its lease, the lease has ended already, and the release request has not
+// reached onRelease yet. `claimed` counts such requests, because the actor must not stop before they arrive.
 func (s *State) endHolds(err error, reason protocol.LossReason) {
 	for _, h := range s.holds {
 		switch {
@@ -253,7 +253,7 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 	return s.takeEffects()
 }
 
-// Forget removes a request that has been answered elsewhere: after a panic, the request that was being handled.
+// Forget removes a request that was answered elsewhere. After a panic, the shell itself answers the request that was being handled.
 func (s *State) Forget(r *wait.Request) {
 	same := func(other *wait.Request) bool { return other == r }
 	s.queue.Remove(r)

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// extension is the state of the calls for extends, and for re-entries that ask for more time than Redis has granted. Such a call changes the length
-// of the grant's fixed lease, or lengthens its at-least time. The calls run one at a time. The call for the next request waits until no delayed
-// duplicate of an earlier call can run, because the duplicate could undo the next call's effect.
+// extension is the state of the calls that set the time of a grant anew: extends, and re-entries that ask for more time than Redis has granted. Such
+// a call changes the length of the grant's fixed lease, or lengthens its at-least time. The calls run one at a time. A delayed duplicate of an
+// earlier call could undo the effect of the next one, so the next call waits until no such duplicate can run.
 type extension struct {
 	waiting        []*wait.Request // the call is for the first of them
 	call           *lockCall       // in flight, or nil if there is none
@@ -95,7 +95,7 @@ func (s *State) lacks(now time.Duration, r *wait.Request) bool {
 // of the old and the new deadline counts, because nobody knows whether Redis has executed the call. The grant's field `longest` keeps the longest
 // lease that was asked for, because Redis may keep the grant for that long.
 func (s *State) sendExtend(now time.Duration, r *wait.Request) {
-	s.keepFor(now, r) // before the call: a renewal that is sent at the same time must not shorten the time again
+	s.keepFor(now, r) // before the call, so that a renewal that is sent at the same time also keeps the at-least time
 	length := max(r.Lease, s.grant.Missing(now))
 	if s.grant.Watched {
 		length = s.grant.Renewal(now)
@@ -111,8 +111,8 @@ func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 }
 
 // onExtendDone moves the deadline of a fixed lease after a confirmed extend. The lease counts from the instant before the call was sent, as for an
-// acquire. The grant is then removed from the watchdog and added again, because the watchdog's timer was set for the old deadline. If the watchdog
-// renews the lease, it sets the deadline itself.
+// acquire. The grant is then removed from the watchdog and added again, because the watchdog's timer was set for the old deadline. The deadline of a
+// renewed lease does not move here: the watchdog sets it.
 //
 // If the outcome is unknown, the call is repeated. Until a reply comes, the deadline stays at the earlier of the old and the new one.
 func (s *State) onExtendDone(now time.Duration, m *callDone) {
@@ -148,7 +148,8 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	}
 }
 
-// unprolonged returns the error of an extend, or of a re-entry that needed one, if Redis has been silent for too long.
+// unprolonged returns the error for a request that waits for an extend when Redis has been silent for too long. The request is an extend, or a
+// re-entry that asks for more time.
 func unprolonged(r *wait.Request, cause error) error {
 	if r.Do == wait.Acquire {
 		return fmt.Errorf("prolonging the lease that its owner holds was not confirmed: %w", cause)

@@ -32,7 +32,7 @@ func (g *grant) whyOver() protocol.LossReason {
 	return protocol.LossExpired
 }
 
-// is reports whether shared is the part of this grant that the machine shares with others.
+// is reports whether `shared` is the lease.Grant inside this grant. Other goroutines know a grant only by its lease.Grant.
 func (g *grant) is(shared *lease.Grant) bool { return g != nil && &g.Grant == shared }
 
 // stateOf returns the machine that made a grant.

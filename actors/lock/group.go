@@ -32,9 +32,8 @@ func New(policy *wait.Policy, address *lease.Address) wait.Machine {
 // A member decides about its own contender or grant. The group decides whatever concerns several of them: which members ask Redis, which are
 // subscribed to a channel, which grants exclude each other, and when the process has its turn.
 //
-// A step of one member may lead to steps of others, for example when a release makes another member the holder. The group keeps these in a list
-// (Group.again), and takes them one after another. If it took such a step at once, inside the step that led to it, a member could change while its
-// own step is running.
+// A step of one member may lead to steps of others, for example when a release makes another member the holder. The group puts these further steps
+// into a list (Group.again), and takes them one after another when the running step has ended. So no member changes during its own step.
 type Group struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -77,7 +76,7 @@ type member struct {
 	first      bool   // the member was the first in Redis' queue when it last asked
 	asked      uint64 // the value of Group.joins when the member first asked for its pending grant
 	joined     int64  // when its pending grant joined Redis' queue, in microseconds of server time, or 0 if it has not joined
-	others     string // the channel of the other kinds of lock, if it is subscribed to, or "" if it is not
+	others     string // the channel of the other kinds of lock (Kind.Others) while the member is subscribed to it, or ""
 	shared     bool   // holders with the usual lease may share this member
 	counted    bool   // the member is counted in group.holding
 	fixed      bool   // the member is counted in group.fixed
@@ -107,8 +106,9 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 
 // Step handles one message and returns the effects, which then belong to the caller.
 //
-// After the message, Step does what is due, in a fixed order. A lingering grant ends before waiters are admitted: if it has expired, its member ends
-// at once, and keeps no waiter out. Waiters are admitted before `promote` chooses the first contender, because one of them may be the first.
+// After the message, Step does what is due, in a fixed order. A lingering grant ends before waiters are admitted. If that grant has expired, its
+// member ends at once, so no waiter has to wait for the member. Waiters are admitted before `promote` chooses the first contender, because one of
+// them may be the first.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // after a panic: take the steps that could not be taken before it
 	h.receive(now, message)
@@ -197,8 +197,8 @@ func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 	}
 }
 
-// onChannelReady wakes all members that are subscribed to the channel. It remembers the confirmation for members that come later, because
-// only the first member on a channel makes the actor subscribe.
+// onChannelReady wakes all members that are subscribed to the channel. It also notes that the subscription is confirmed. Members that subscribe later
+// need this note, because the actor subscribes only once to a channel, and so gets only one confirmation.
 func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if l := h.listeners[m.Channel]; l != nil {
 		l.ready = true
@@ -210,8 +210,8 @@ func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	}
 }
 
-// onChannelMessage wakes the members that are subscribed to the channel. If processes take turns, the group counts the message once for all its
-// members, because they take their turns together.
+// onChannelMessage wakes the members that are subscribed to the channel. If processes take turns, the message counts once for the whole group, and
+// not once for each member, because all members share the turns of the process.
 func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	l := h.listeners[m.Channel]
 	switch {
@@ -237,11 +237,11 @@ func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	}
 }
 
-// onAlarm delivers the alarm to each member whose alarm is due. If a member has meanwhile moved its alarm to a later instant, it goes back into the
-// heap.
+// onAlarm delivers the alarm to each member whose alarm is due. If a member has moved its alarm to a later instant since it was put into the heap,
+// the member goes back into the heap with that instant.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
-	for range h.alarms.Len() { // a member that wants another alarm at once waits for the next step
+	for range h.alarms.Len() { // the number is limited, because a member may set another alarm that is already due
 		s := h.alarms.take(now)
 		if s == nil {
 			break
@@ -268,7 +268,7 @@ func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
 		return
 	}
-	for s := h.last; s != nil; { // last member first, because leaving Redis' queue costs least at its end
+	for s := h.last; s != nil; { // last member first, because leaving Redis' queue is cheapest at the end of the queue
 		prev := s.prev
 		if s.stage < h.stage && (h.stage > wait.Draining || !h.enters(s)) {
 			h.deliver(now, &s.State, wait.Close{Stage: h.stage})
@@ -349,8 +349,8 @@ func (h *Group) Leased() bool {
 	return false
 }
 
-// Forget removes a request that has been answered elsewhere: from the queue, the running step, the steps that follow, the effects, and its
-// member.
+// Forget removes a request that was answered elsewhere. The request may be in the queue, in the running step, in a step that follows, in the effects,
+// or in its member.
 func (h *Group) Forget(r *wait.Request) {
 	h.queue.Remove(r)
 	if h.atHand.message == r {

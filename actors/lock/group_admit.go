@@ -9,11 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// This file decides which requests become part of a member, and when. Requests are admitted in order of arrival: none overtakes one that has
-// to wait. Otherwise readers that arrive again and again would keep a writer of the same process waiting for ever.
+// This file decides which requests become part of a member, and when. Requests are admitted in order of arrival: if one has to wait, later ones wait
+// behind it (for exceptions see admit). If later requests could overtake it, readers that arrive again and again would keep a writer of the same
+// process waiting for ever.
 
 const (
-	// contendersMax is the maximum number of waiters of a process that ask Redis at a time, if several may hold the lock together.
+	// contendersMax limits how many waiters of a process ask Redis at the same time, for locks that several may hold together.
 	contendersMax = 16
 	// behindMax is the maximum number of members that move up when a waiter ahead of them gives up.
 	behindMax = 16
@@ -22,8 +23,8 @@ const (
 // admit answers a request, makes it part of a member, or queues it. If `before` is true, the request was part of a member until now, so it is already
 // counted as a waiter.
 //
-// Re-entries do not wait behind the queue, because the queue may be waiting for their very owner. For the same reason, a request does not wait if
-// its owner holds the lock exclusively and wants to share it.
+// A re-entry does not wait behind the queue, because the requests in the queue may be waiting for its own owner to release the lock. For the same
+// reason, a request that wants to share the lock does not wait if its owner holds the lock exclusively.
 func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	if !before {
 		r.Came = now
@@ -62,9 +63,9 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether the try r would become part of a member without waiting for other requests. It may have to wait for one thing only: the end of
-// members that keep it out although no caller needs them any more (see vacates). A try that shares the lock may join holders; a try that wants the
-// lock exclusively must not.
+// open reports whether the try r can become part of a member without waiting for other requests. A try may wait only for members that no caller needs
+// any more, and that end soon (see vacates). A try that wants to share the lock may join its holders. A try that wants the lock exclusively finds it
+// taken if there is any holder.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
@@ -79,8 +80,8 @@ func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	return ok || h.vacates(r)
 }
 
-// vacates reports whether the members that keep r out end soon because no caller needs them: they have only a grant that lingers, or a call in
-// flight whose caller has given up. To the user, they do not hold the lock, so a try may wait for their end.
+// vacates reports whether all members that keep r out will end soon, because no caller needs them. Such a member has a grant that lingers, or a call
+// in flight whose caller has given up. For the user, these members do not hold the lock, so a try may wait for their end.
 func (h *Group) vacates(r *wait.Request) bool {
 	for s := h.first; s != nil; s = s.next {
 		beside := s.address.Kind.Grants != scripts.GrantPerLock && r.Address.Kind.Grants != scripts.GrantPerLock
@@ -128,9 +129,9 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	}
 }
 
-// moveUp handles a waiter that gives up: the waiters behind it take the places ahead of them in Redis' queue. So the process loses its last place
-// instead of the place of that waiter. If it lost the waiter's place, a process with impatient waiters would never reach the head of the queue.
-// Moving up makes no other process wait longer. There may be very many waiters, so at most behindMax move up.
+// moveUp handles a waiter that gives up its place in Redis' queue. Each waiter of this process behind it moves up to the place of the waiter ahead.
+// So the process loses its last place, and keeps the place of the waiter that has given up. Without this, a process with impatient waiters might
+// never reach the head of the queue. Moving up makes no other process wait longer. There may be very many waiters, so at most behindMax move up.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	s := servedBy(gone).member
 	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {
@@ -147,7 +148,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 		}
 		places = append(places, other)
 	}
-	for i := len(places) - 1; i > 0; i-- { // last place first, because a place without a waiter would be given up
+	for i := len(places) - 1; i > 0; i-- { // last place first, so that no place is without a waiter for a moment: it would be given up
 		from := places[i]
 		r := from.queue.Front()
 		from.queue.Remove(r)
@@ -175,9 +176,9 @@ func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	return found, true
 }
 
-// findShared finds the member for a request that shares the lock. The request waits while a member has the lock exclusively or waits for that.
-// Requests for the usual lease share one member as long as its lease is renewed. A request with other terms gets a member of its own, and so does a
-// try that comes while the shared member asks Redis.
+// findShared finds the member for a request that shares the lock. The request waits while another member holds the lock exclusively, or waits to hold
+// it exclusively. Requests for the usual lease share one member as long as the member's lease is renewed. A request with other terms gets a member of
+// its own. A try also gets its own member if it comes while the shared member asks Redis.
 func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
@@ -192,8 +193,8 @@ func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, o
 	return found, found != nil || h.mayContend(now, r)
 }
 
-// mayContend reports whether another waiter may ask Redis. At most contendersMax do so at a time. After a refusal no other waiter starts:
-// while the refused one pauses, the others would be refused as well. Tries are not counted, because they do not stay.
+// mayContend reports whether another waiter may ask Redis. At most contendersMax waiters ask at the same time. After a refusal, no other waiter
+// begins to ask as long as the refused waiter pauses, because Redis would refuse the others as well. Tries are not counted, because they do not stay.
 func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -214,8 +215,7 @@ func (h *Group) upgrades(r *wait.Request) bool {
 		h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Grants != scripts.GrantPerLock }) != nil
 }
 
-// above returns the member with which r's owner holds the write lock, if r asks for the read lock: a writer may also read. It returns nil if there
-// is none.
+// above returns the member with which r's owner holds the write lock, if r asks for the read lock: a writer may also read. Otherwise it returns nil.
 func (h *Group) above(r *wait.Request) *member {
 	if r.Address.Kind.Grants == scripts.GrantPerLock {
 		return nil
@@ -256,8 +256,9 @@ func (h *Group) reentered(r *wait.Request) *State {
 	return &s.State
 }
 
-// newMember appends a member for r, and for requests that may share it. Members are in order of arrival, but contenders that have joined Redis' queue
-// are in its order. This order decides which contender is the first one, which grant is the heir, and which waiters move up.
+// newMember appends a member for r, and for requests that may share it. Members are in order of arrival, except that contenders in Redis' queue are
+// in the order of that queue. The order of the members decides which contender is the first one, which grant a release names as its heir, and which
+// waiters move up.
 func (h *Group) newMember(r *wait.Request) *member {
 	s := &member{group: h, shared: r.Address.Kind.Grants == scripts.GrantPerProcess && !r.Own()}
 	s.init(h.policy, r.Address)
@@ -307,13 +308,14 @@ func (h *Group) unlink(s *member) {
 }
 
 // joined notes that a contender has joined Redis' queue, and moves it behind the last contender that joined before it. Contenders that have not
-// joined yet stay behind it. The order of joining differs from the order of arrival if calls overtake each other or are lost.
+// joined yet come after it. The order of joining differs from the order of arrival if calls overtake each other or are lost.
 //
-// If the first reply was lost, the reply to the repeated call does not say when the contender joined. The contender then moves ahead of those that
-// began to ask later.
+// If the reply to the first call was lost, the call is repeated, and the second reply does not say when the contender joined. The contender then
+// moves ahead of the contenders that began to ask later.
 func (h *Group) joined(s *member, done *callDone) {
 	at := done.acquired.Joined
-	if !s.pending.standing || s.pending.id != done.call.terms.Grant || done.call.terms.Standing { // the contender gave up its place, lost it or kept it
+	// The contender is no longer in the queue, or was in it before this call.
+	if !s.pending.standing || s.pending.id != done.call.terms.Grant || done.call.terms.Standing {
 		return
 	}
 	ahead := s.prev
@@ -344,9 +346,9 @@ func (s *member) joinedBefore(other *member, at int64) bool {
 	return s.joined <= at
 }
 
-// rejoins moves a member behind all others when it asks for a new grant, because that grant joins Redis' queue at the end. A member that was not the
-// last one before is then on standby again. Without the standby, all waiters of this process would be subscribed after the loss of a whole queue, and
-// each would ask about every second.
+// rejoins moves a member behind all others when it asks for a new grant, because the new grant joins Redis' queue at the end. If the member was not
+// the last one already, it is now behind other contenders, and so on standby again. Suppose that Redis loses a whole queue: without the standby, all
+// waiters of this process would then be subscribed, and each would ask about every second.
 func (h *Group) rejoins(s *member) {
 	if !h.address.Kind.Queued {
 		return

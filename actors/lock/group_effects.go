@@ -33,9 +33,9 @@ func (h *Group) follow(now time.Duration) {
 
 // take makes a member do one step, and does the group's part of it.
 //
-// The group looks at the result of a call only after the member has handled it, because the member decides first what the result means for its own
-// grant. A result may also concern another member: a release may have made that member the holder, or a refusal may name that member's place in
-// Redis' queue or its grant. Then that member steps next.
+// The member handles the result of a call first, because it decides what the result means for its own grant. Then the group checks whether the result
+// also concerns another member. A release may have made that member the holder, or a refusal may name that member's grant or its place in Redis'
+// queue. In these cases, that member steps next.
 //
 // At the end, a member that has nothing left to do leaves the group, unless a step is noted for it.
 func (h *Group) take(now time.Duration, next again) {
@@ -93,8 +93,8 @@ func (h *Group) expects(s *State) bool {
 	return slices.ContainsFunc(h.again, func(a again) bool { return a.state == s })
 }
 
-// count updates h.holding and h.fixed after a step of s. It reports whether s is a member that has just got a grant. Both numbers are kept because a
-// group may have very many members, and many decisions only depend on whether a number is 0.
+// count updates h.holding and h.fixed after a step of s. It reports whether s is a member that has just got a grant. Many decisions need to know only
+// whether one of these numbers is 0. With the numbers, the group need not search its members, of which there may be very many.
 func (h *Group) count(s *State) bool {
 	if s.member == nil {
 		return false
@@ -111,10 +111,10 @@ func (h *Group) count(s *State) bool {
 	return s.member.counted
 }
 
-// depose ends the grants of other members that exclude the new grant of s. Redis must have lost them, for example in a failover, because otherwise it
-// would not have granted the new one. Without depose, their holders would learn of the loss only at the next renewal, and the process would have two
-// holders until then. If replies have overtaken each other, the deposed grant may in fact be the newer one: Redis made it after a force-release had
-// ended the grant of s. Redis then still has the deposed grant, so deposed grants are also released.
+// depose ends the grants of other members that exclude the new grant of s. Redis has granted the lock again, so it must have lost those grants, for
+// example in a failover. Without depose, their holders would learn of the loss only at the next renewal, and the process would have two holders until
+// then. Deposed grants are also released, because replies may have overtaken each other. The deposed grant may then be the newer one, made by Redis
+// after a force-release had ended the grant of s, and Redis still has it.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Grants != scripts.GrantPerLock && s.address.Kind.Grants != scripts.GrantPerLock || other.heldBy(s.holds[0].Owner)
@@ -158,11 +158,11 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 
 // onCall adds to a call what only the group knows.
 //
-// The release of a fair lock names its heir: a grant that a local contender waits for. If the heir is first in Redis' queue, the script grants it
-// the lock at once, which saves the release message and the heir's next attempt. With AckReplicas no heir is named, because only an acquire can
-// wait for replicas.
+// The release of a fair lock names an heir: the grant that a contender of this process waits for. If the heir is first in Redis' queue, the release
+// script grants it the lock at once, so neither a message nor another attempt is needed. With AckReplicas no heir is named, because only an acquire
+// can wait for replicas.
 //
-// If the owner that acquires the read lock holds the write lock, the call names the write grant, so that the script lets this writer read.
+// A writer may acquire the read lock as well. The call then names the writer's own grant, so that the script lets this writer read.
 func (h *Group) onCall(s *State, call *lockCall) {
 	call.state, call.changes = s, h.spare.changes
 	switch {
@@ -176,8 +176,9 @@ func (h *Group) onCall(s *State, call *lockCall) {
 	}
 }
 
-// heir returns the id and the TTL of the grant that this process's first contender in Redis' queue asks for. A release gives this contender the lock
-// if it is first in the whole queue. The release of an orphan names an heir, too, which may be the orphan's own member.
+// heir returns the grant that a release names as its heir, and the TTL of that grant. It is the grant for which the first of this process's
+// contenders asks. That contender gets the lock with the release if it is first in the whole queue in Redis. The release of an orphan names an heir
+// as well, which may be the grant of the orphan's own member.
 func (h *Group) heir() (id string, lease time.Duration) {
 	for other := h.first; other != nil; other = other.next {
 		if other.contends() && other.pending.id != "" {
@@ -194,8 +195,8 @@ func (h *Group) inherit(done *callDone) {
 	}
 }
 
-// contender returns the member that asks for this grant, or nil if none does. The search also ends at a member that has the grant already. There may
-// be very many members, but usually the first one has it.
+// contender returns the member that asks for this grant, or nil if none does. If a member already has the grant, the search ends there. There may be
+// very many members, but usually the member in question is the first.
 func (h *Group) contender(id string) *State {
 	if !strings.HasPrefix(id, h.policy.Runtime) {
 		return nil
@@ -208,9 +209,10 @@ func (h *Group) contender(id string) *State {
 	return nil
 }
 
-// call makes a contender ask at once, because its place is the first in Redis' queue. It need not be the first contender of this process, because
-// the calls of older ones may have been lost. If the place belongs to no contender, a failover has brought back a place that was given up. The
-// place is given up again, because other processes would wait for it: they consider all waiters of a living process alive.
+// call makes a contender ask at once, because its place is the first in Redis' queue. This contender is usually the first one of this process, but
+// not always: the calls of older contenders may have been lost. If the place belongs to no contender, it was given up, and a failover has brought it
+// back. The group then gives it up once more. Without that, other processes would wait behind the place, because they regard all waiters of a living
+// process as alive.
 func (h *Group) call(now time.Duration, next string) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
@@ -228,8 +230,9 @@ func (h *Group) call(now time.Duration, next string) {
 	h.again = append(h.again, again{&h.common, nil})
 }
 
-// tellHolder makes a contender ask at once if it holds the lock in Redis without knowing it. This happens if the reply of the release that made it
-// the holder was lost, and the repeated release named another heir. On standby the contender would ask only after a third of its lease.
+// tellHolder makes a contender ask at once if Redis has given it the lock and it does not know that yet. This happens after a release that made it
+// the holder, if the reply to that release was lost, and the repeated release named another heir. A contender on standby would ask only after about a
+// third of Options.Lease.
 func (h *Group) tellHolder(id string) bool {
 	s := h.contender(id)
 	if s == nil || s.phase != free {
@@ -249,8 +252,8 @@ func (h *Group) onAnswer(now time.Duration, s *State, r *wait.Request) {
 	}
 }
 
-// gather serves the other requests of an owner when one of its requests has got the lock. They re-enter. If they stayed in the queue, they would
-// wait for a release by their own owner.
+// gather serves the other requests of an owner when one of its requests has got the lock: the other requests re-enter. If they stayed in the queue,
+// they would wait for their own owner's release.
 func (h *Group) gather(s *State, r *wait.Request) {
 	h.gatherFrom(&h.queue, s, r)
 	for other := h.first; other != nil; other = other.next {
@@ -260,8 +263,8 @@ func (h *Group) gather(s *State, r *wait.Request) {
 	}
 }
 
-// gatherFrom moves the owner's requests from one queue to the member that holds the lock, or to a new member if they share the lock. Requests
-// that the grant makes impossible are refused.
+// gatherFrom takes the owner's requests out of one queue. It moves them to the member that holds the lock; a request that wants to share a lock that
+// the owner now holds exclusively gets a new member. A request is refused if the new grant makes it impossible.
 func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 	if q.Owners[r.Owner] == 0 {
 		return
@@ -316,9 +319,10 @@ func (h *Group) unlisten(s *State, channel string) {
 	}
 }
 
-// hear tracks whether Redis answers. A result, or a permanent rejection, resets the record of failures. Queued requests have no call of their own:
-// they are refused only when Redis has been silent for policy.Patience while they waited. A try at the head of the queue waits only for members to
-// end (vacates). It is refused at the first failed call, unless that call merely came too late, because then the next call can succeed.
+// hear tracks whether Redis answers. A result, or a permanent rejection, resets the record of failures. Queued requests have no call of their own, so
+// they are refused only when Redis has been silent for policy.Patience while they waited. A try at the head of the queue, which waits only for
+// members to end (vacates), is refused at the first failed call. There is one exception: if that call only reached Redis too late, the next call can
+// succeed, so the try stays.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}

@@ -8,16 +8,16 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// spare says how many waiters of a process may ask Redis at a time if each holder has a grant of its own (scripts.GrantPerHolder). A release
-// serves one waiter, so if it made all waiters ask, all but one would ask in vain. The reply to an acquire says how many grants are left. A
-// release message says that at least one is left.
+// spare says how many waiters of a process may ask Redis at a time if each holder has a grant of its own (scripts.GrantPerHolder). A release frees
+// one grant. If all waiters asked for it, all but one would be refused. The reply to an acquire says how many grants are left, and a release message
+// says that at least one is left.
 type spare struct {
 	count   int           // how many waiters may ask
 	from    time.Duration // the instant from which waiters may ask
 	heard   time.Duration // when a grant last became free, as far as is known
 	changes int           // how often `heard` was set
 	busy    busy          // what the last refusal said about the holders
-	until   time.Duration // when a grant expires and becomes free, according to that refusal, or clock.Never if none does
+	until   time.Duration // when the next grant expires and becomes free, according to the last refusal, or clock.Never if none does
 }
 
 // freed notes that n grants have become free. Waiters may ask for them at the instant `from` or later.
@@ -26,9 +26,9 @@ func (p *spare) freed(now, from time.Duration, n int) {
 	p.changes++
 }
 
-// asked notes the reply to an acquire of s. If a message came while the call was in flight, the reply may be older than the message, so at least one
-// waiter may ask. A message that came just before the call, and caused it, may have the same time as the call. So the times do not suffice: the
-// counter p.changes must also have grown since the call was made.
+// asked notes the reply to an acquire of s. If a release message arrived while the call was in flight, the reply may be older than the message, so at
+// least one waiter may ask. The times alone do not show whether the message arrived during the call: a message that came just before the call, and
+// caused it, may have the same time as the call. So the counter p.changes must also have grown since the call was made.
 func (p *spare) asked(s *State, done *callDone) {
 	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent && p.changes != done.call.changes {
 		p.count = max(p.count, 1)
@@ -56,8 +56,8 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 }
 
 // findOwn returns the member for a request that needs a grant of its own, or nil if the request needs a new member. An existing member can serve the
-// request if it has neither a grant nor a waiter, and if no member behind it has a waiter other than a try. ok is false if the request must stay in
-// the queue: only the waiters that may ask Redis become members, but always at least one.
+// request if it has neither a grant nor a waiter, and if no later member has a waiter (tries do not count). ok is false if the request must stay in
+// the queue. Only as many waiters become members as may ask Redis, but always at least one.
 func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -97,8 +97,9 @@ func (h *Group) advanceSpare(now time.Duration) {
 	}
 }
 
-// exhausted reports whether Redis is known to have no grant to spare: the last reply left none, and none has become free since. If a grant had been
-// released since, this process would have received the message. If one had expired, the instant that the last refusal named would have passed.
+// exhausted reports whether Redis is known to have no grant to spare: the last reply left none, and none has become free after that. A release would
+// have caused a message, which this process would have received. Expiry is covered as well: the last refusal said when the next grant expires, and
+// that instant has not come yet.
 func (h *Group) exhausted(now time.Duration) bool {
 	return h.spare.count == 0 && now < h.spare.until && h.hears()
 }
@@ -119,8 +120,8 @@ func (s *State) hold(now time.Duration) {
 	}
 }
 
-// succeed makes the oldest waiter the successor of a holder that releases its grant, so that the grant is passed on and not released. A waiter
-// whose own acquire is in flight is left out, because that call would have to be undone.
+// succeed chooses a waiter for the grant that a holder is releasing, so that the grant is passed on to the waiter and not released. It chooses the
+// oldest waiter whose own acquire is not in flight: such an acquire might get a second grant, which would have to be released.
 func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
 	if h.waiting == 0 || !s.has(gone.Hold) || len(s.holds) > 1 || !s.passesOn(now) {
 		return

@@ -7,18 +7,18 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// With Options.Linger a grant outlives its last holder: it stays in Redis, held by nobody and renewed by the watchdog, and the next local acquire
-// gets it without a call. It is released as soon as another process wants the lock. The script that refuses that process sends this runtime a demand
-// (wait.Demanded). The scripts of other clients, such as Redisson's, send no demand. For those clients, the lock becomes free when Options.Linger is
-// over; if it has a local holder at that time, it becomes free when that holder releases it. Options.Linger counts from the first release in a turn,
-// however often the lock is used after that.
+// With Options.Linger a grant outlives its last holder: it stays in Redis without a holder, renewed by the watchdog, and the next local acquire gets
+// it without a call. The grant is released as soon as another process wants the lock: the script that refuses that process sends this runtime a
+// demand (wait.Demanded). The scripts of other clients, such as Redisson's, send no demand. For those clients, the lock becomes free when
+// Options.Linger is over, or when the local holder of that moment releases it. Options.Linger counts from the first release in a turn, no matter how
+// often the lock is used after that release.
 //
 // Other systems keep unused grants in the same way: NFSv4 with its delegations of files (RFC 7530, section 10.4), and Chubby's clients with their
 // cached locks (M. Burrows, "The Chubby lock service", 2006, section 2.7).
 
-// onDemanded notes that another process or another kind of lock wants the grant. A demand also counts if it arrives before this process knows that
-// it has the grant. It also counts if it names an earlier grant of this turn, because the pass that replaced that grant notified no waiter. While the
-// grant is being released, a demand changes nothing: the release notifies the waiters.
+// onDemanded notes that another process or another kind of lock wants the grant. A demand may arrive before this process knows that it has the grant,
+// and then counts, too. A demand for an earlier grant of this turn also counts: that grant was replaced by a pass, and a pass notifies no waiter.
+// While the grant is being released, a demand changes nothing, because the release notifies the waiters.
 //
 // The field Freed of a demand says that the grant was released by force. Anybody may publish such a message, so the message alone proves nothing: if
 // a local holder has the grant, Redis is asked at once whether the grant still exists.
@@ -48,8 +48,8 @@ func (s *State) linger(now time.Duration) bool {
 	return true
 }
 
-// advanceLinger ends the time in which the grant of this turn may linger. If a local holder has the grant then, the grant ends with that
-// holder's release.
+// advanceLinger ends the turn when its grants may no longer linger, because Options.Linger is over. If a grant has a local holder at that time, the
+// grant ends when the holder releases it.
 func (s *State) advanceLinger(now time.Duration) {
 	if now >= s.turn.lingerTo {
 		s.turn.spent = true
@@ -81,8 +81,8 @@ func (s *State) tellLinger() {
 	}
 }
 
-// endLinger ends the lingering grant if a request is queued. In a group only a writer's grant lingers, and no queued request can have it: a writer
-// would have joined the writers' member, and a reader is excluded.
+// endLinger ends the lingering grant if a request is queued. In a group, only a writer's grant lingers, and no queued request can use it: a request
+// for the write lock would have joined the member of that grant, and a reader cannot have a writer's grant.
 func (h *Group) endLinger(now time.Duration) {
 	if h.queue.Len == 0 {
 		return

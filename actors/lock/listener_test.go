@@ -9,9 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestStep_ListenersCostLittle lets the processes of TestStep_SharesAreEven contend while mere listeners also receive the release messages:
-// monitors, or waiters in another database of the server. They never try. Once the processes have noticed that, the lock is in use for almost as
-// long as without listeners, and shares are even. A single process notices it within a second; several processes need many turns.
+// TestStep_ListenersCostLittle lets the processes of TestStep_SharesAreEven contend while mere listeners also receive the release messages. Mere
+// listeners never try: they are monitors, or waiters in another database of the server. When the processes have noticed that the listeners never try,
+// the lock must be in use for almost as long as without listeners, and shares must be even. A single process notices it within a second; several
+// processes need many turns.
 func TestStep_ListenersCostLittle(t *testing.T) {
 	alone, many := []int{1, 3, 20}, []int{1, 3}
 	for _, c := range []struct {
@@ -19,7 +20,7 @@ func TestStep_ListenersCostLittle(t *testing.T) {
 		section, lag     time.Duration // lag: by how much messages arrive later than replies
 		listeners        []int
 		settle, end      time.Duration
-		used             float64 // minimum of the number of sections, as a fraction of the number without listeners
+		used             float64 // the minimum number of sections, as a fraction of the number without listeners
 	}{
 		{1, 1, 0, 0, alone, time.Second, 3 * time.Second, 0.9},
 		{1, 1, 0, 2 * time.Millisecond, alone, time.Second, 3 * time.Second, 0.9},
@@ -137,8 +138,8 @@ func sum(numbers []int) (sum int) {
 	return sum
 }
 
-// ways returns the values of Policy.Standalone to test, because turns end in different ways with and without it. In short mode only one value is
-// tested if there are fewer than four processes, and none otherwise.
+// ways returns the values of Policy.Standalone to test. Both are tested, because turns end in different ways with and without it. In short mode, a
+// case with fewer than four processes is tested with one value, and a larger case is not tested.
 func ways(processes int) (counts []bool) {
 	switch {
 	case !testing.Short():

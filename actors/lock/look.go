@@ -11,20 +11,20 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// A fixed lease is not renewed, so this process would not notice that Redis has lost the grant, or that it was force-released. Other processes
-// would acquire the lock while the waiters here wait for the end of the lease. So as long as there are local waiters, Redis is asked whether
-// it still has the grant, as often as a waiter of another process would ask. For a renewed lease, Redis is asked only if another process
-// says that it has released the lease by force (linger.go).
+// A fixed lease is not renewed, so no renewal shows this process that Redis has lost the grant, or that the grant was force-released. Other processes
+// would acquire the lock while the local waiters still wait for the end of the lease. So as long as there are local waiters, this process asks Redis
+// whether it still has the grant. It asks as often as a waiter of another process would try. About a renewed lease, this process asks only after a
+// message that the lease was released by force (linger.go).
 
-// looking is the state of the questions to Redis whether it still has the grant of a fixed lease.
+// looking is the state of the calls that ask Redis whether it still has the grant of a fixed lease. Such a call is named a question below.
 type looking struct {
 	call   *lockCall     // in flight, or nil if there is none
 	at     time.Duration // when the next question is due, or 0 if none is planned
 	wanted bool          // one more question is needed, even if no request waits
 }
 
-// forgettable reports whether Redis may lose the held grant unnoticed while local requests wait for its end. Permits are excluded: their waiters
-// wait for any permit, not for that of one grant.
+// forgettable reports whether Redis could lose the held grant without this process noticing, because its lease is fixed. Permits are excluded: their
+// waiters wait for any permit, so they need not notice the loss of a certain one.
 func (s *State) forgettable() bool {
 	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil
 }

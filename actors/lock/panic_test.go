@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The shell can panic, too, while it carries out the effects of a step. It has then answered the request that it was handling, but may have sent none
-// of the calls. The other requests are answered, none of them twice, and whatever may be left in Redis is released.
+// The shell can panic, too, while it carries out the effects of a step. The shell has then answered the request that it was handling, but perhaps not
+// sent the calls of the step. The other requests must be answered, each of them once. Whatever may be left in Redis must be released.
 func TestStep_PanicOfTheShell(t *testing.T) {
 	p := newPlayer(t, "the shell panics")
 	for _, line := range []string{"@0ms acquire a", "@1ms granted", "@2ms inspect i", "@3ms release a"} {

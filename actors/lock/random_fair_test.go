@@ -33,7 +33,7 @@ func TestStep_RandomModelOfFairLocks(t *testing.T) {
 type fairKey struct {
 	plainKey
 	queue  []string                 // the grants that wait, head first
-	lives  map[string]time.Duration // by process, or by place of another library's client: until when it counts as alive
+	lives  map[string]time.Duration // by process (by place for a client of another library): until when it counts as alive
 	joined map[string]time.Duration // by grant: when it last joined the queue
 	joins  int64                    // how often grants have joined the queue
 	broken time.Duration            // when the lock or the queue was last deleted
@@ -49,8 +49,8 @@ func processOf(id string) string {
 
 func (k *fairKey) alive(w *world, id string) bool { return w.Now < k.lives[processOf(id)] }
 
-// fields returns the holder and the places in the queue. A process has to give up a place when its waiter leaves. Dead and closing processes need not
-// do that, so their places are not returned.
+// fields returns the holder and the places in the queue that must be given up when their waiters leave. Dead and closing processes need not give up
+// their places, so these are left out.
 func (k *fairKey) fields(w *world) []string {
 	return append(k.plainKey.fields(w), slices.DeleteFunc(slices.Clone(k.queue), func(id string) bool {
 		return strings.HasPrefix(id, "peer") || !k.alive(w, id) || w.procs[id[0]-'A'].state.(*Group).stage >= wait.Closing
@@ -218,8 +218,8 @@ func (k *fairKey) remove(w *world) {
 }
 
 // checkOrder checks that the grant that takes the lock has overtaken no request: no open request arrived clearly before the grant joined the queue.
-// It leaves out requests that arrived soon after the lock or the queue was deleted, or after their process was paused: such a request may move up to
-// a place that does not exist any more.
+// Two groups of requests are left out: those that arrived soon after the lock or the queue was deleted, and those that arrived soon after a pause of
+// their process. Such a request may move up to a place that no longer exists.
 func (k *fairKey) checkOrder(w *world, id string) {
 	joined, queued := k.joined[id]
 	if !queued {
@@ -248,9 +248,9 @@ func (k *fairKey) checkHeir(w *world, heir string) {
 	}
 }
 
-// stuck reports whether there is a reason why the lock stays free although requests wait. The first waiter has received no message, so that it learns
-// only from its next attempt that the lock is free. Or its process is paused, or believes that it still has the lock. Or the first waiter is a client
-// of another library.
+// stuck reports whether there is a reason why the lock stays free although requests wait. There are three reasons. The first waiter may have received
+// no message, so that only its next attempt tells it that the lock is free. Its process may be paused, or may believe that it still has the lock. Or
+// the first waiter is a client of another library.
 func (k *fairKey) stuck(w *world) bool {
 	switch {
 	case w.Now < max(k.silent, k.broken)+machinetest.Lease/2:

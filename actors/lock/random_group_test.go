@@ -46,8 +46,8 @@ func (k *readWriteKey) has(w *world, id string) bool {
 	return there && (writes(id) || w.Now < until)
 }
 
-// fields leaves out the clients of other libraries (peers), and each reader whose timeout key has expired: its field may stay in the hash, but does
-// not count.
+// fields returns the holders, without clients of other libraries (peers). It also leaves out readers whose timeout keys have expired: the field of
+// such a reader may stay in the hash, but does not count.
 func (k *readWriteKey) fields(w *world) []string {
 	return slices.DeleteFunc(k.fieldList(), func(id string) bool { return strings.HasPrefix(id, "peer") || !k.has(w, id) })
 }
