@@ -69,7 +69,7 @@ func (g *lateGateway) end(b *batch, reached, lost bool) {
 	g.onDone(b)
 }
 
-// After an outage, which shows in an unanswered or a slow batch, nothing is sent until the watchdog resumes the gateway.
+// An unanswered or slow batch shows that there was an outage. After the outage, nothing is sent until the watchdog resumes the gateway.
 func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]func(g *lateGateway){
@@ -142,7 +142,8 @@ func TestGateway_ProbesARefusingServerWithBatches(t *testing.T) {
 	assert.Len(t, g.next().calls, batchMax)
 }
 
-// A batch that was given up is not counted again when it fails later, and does not hide that a newer batch was served.
+// A batch that was given up is not counted again when it fails later. If a newer batch has been served since, the late failure does not count as a
+// new outage.
 func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 1000)
@@ -161,7 +162,8 @@ func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
 	assert.Len(t, g.next().calls, batchMax)
 }
 
-// A hanging worker is replaced by a new one. When the hanging worker returns, one of the two ends. After that, as many workers may hang as before.
+// A new worker replaces a hanging one. When the hanging worker returns, there is one worker too many, and one of the two ends. The returned worker no
+// longer counts towards StuckMax.
 func TestGateway_HangingWorkersComeBack(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 3*StuckMax*batchMax)
@@ -180,7 +182,7 @@ func TestGateway_HangingWorkersComeBack(t *testing.T) {
 	}
 }
 
-// Giving up a batch ends its context and no other: each batch in flight has its own.
+// Each batch in flight has its own context. When the gateway gives up a batch, only the context of that batch ends.
 func TestGateway_GivingUpEndsOneBatchAlone(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 4*batchMax)

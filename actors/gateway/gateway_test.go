@@ -78,8 +78,8 @@ type asker chan *rpc.Result
 
 func (a asker) Send(message any) { a <- message.(*rpc.Result) }
 
-// A call that is redirected to a slow master does not delay the other calls of its batch. The time in that master's reply corrects the estimate of
-// its own clock, not of the clock of the master that redirected the call.
+// A call that is redirected to a slow master does not delay the other calls of its batch. The slow master's reply contains that master's time. This
+// time corrects the estimate of the slow master's clock, not the estimate for the master that redirected the call.
 func TestRun_AnswersDoNotWaitForAnotherMaster(t *testing.T) {
 	t.Parallel()
 	answered := make(asker, 2)
@@ -128,7 +128,7 @@ func TestRun_AnswersDoNotWaitForAnotherMaster(t *testing.T) {
 	assert.Greater(t, there.Clock.Time(now).Milliseconds(), int64(1_799_000_000_000))
 }
 
-// Stats and Trace count a pipeline that follows a redirection like any other pipeline.
+// When a call is redirected, a second pipeline is sent. Stats and Trace count it like any other pipeline.
 func TestRun_CountsWhatFollowsARedirection(t *testing.T) {
 	t.Parallel()
 	node := func(reply any, refused error) *redisnode.Node {

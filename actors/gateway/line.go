@@ -10,15 +10,16 @@ import (
 // roomMax is the size up to which the memory of an empty part of the line is kept.
 const roomMax = 2 * batchMax
 
-// line holds the calls that wait to be sent: first those that have priority, then the others, each in order of arrival. When a batch leaves, the
-// calls behind it are moved forward. Even if a hundred thousand wait, that costs less than sending the batch.
+// line holds the calls that wait to be sent. All calls with priority come before the others; within each of these two parts, calls are in order of
+// arrival. When a batch leaves, the remaining calls are moved forward in memory. Even with a hundred thousand waiting calls, moving them costs less
+// than sending the batch.
 type line struct {
 	first, rest []*rpc.Call
 	sweepAt     time.Duration // when the next sweep is due
 }
 
 const (
-	sweepCost  = 3 * time.Microsecond // lower limit of the time between two sweeps, for each waiting call: 0.3 s if 100 000 calls wait
+	sweepCost  = 3 * time.Microsecond // minimum time between two sweeps, per waiting call: 0.3 s if 100 000 calls wait
 	sweepLeast = time.Second          // a sweep is due after this time even if no call expires, because a sweep also drops withdrawn calls
 )
 
@@ -51,7 +52,7 @@ func (l *line) all() []*rpc.Call {
 	return calls
 }
 
-// pop removes and returns up to n calls that were not withdrawn, to be sent at this instant.
+// pop removes and returns the next calls, at most n, for a batch that is sent at the instant `now`. It drops withdrawn calls.
 func (l *line) pop(n int, now, heard time.Duration) []*rpc.Call {
 	calls := make([]*rpc.Call, 0, min(n, l.len()))
 	for _, part := range []*[]*rpc.Call{&l.first, &l.rest} {

@@ -19,9 +19,9 @@ import (
 // option, and never holds calls back, not even in an outage.
 type outage struct {
 	vain        int           // batches in a row that did not reach Redis, or 0 if Redis serves
-	silent      bool          // the newest batch that did not reach Redis got no reply
+	silent      bool          // whether the newest of these batches got no reply; false if Redis refused it
 	probeAt     time.Duration // no probe before this instant
-	pausedUntil time.Duration // end of a pause, which ends sooner if the renewals are answered; 0 without a pause
+	pausedUntil time.Duration // when a pause ends if the renewals are not answered sooner; 0 without a pause
 
 	heard   time.Duration // when Redis last served
 	reached time.Duration // when the newest of the served batches was taken from the line
@@ -78,8 +78,8 @@ func (g *gateway) detectRecovery(b *batch) {
 	g.outgoing = append(g.outgoing, message{g.sender.Renewer, back})
 }
 
-// inVain counts a batch that did not reach Redis. It counts a batch only once, and not if a newer batch has reached Redis. The first probe is
-// sent at once, because often only one connection has broken.
+// inVain counts a batch that did not reach Redis. It counts no batch twice, and ignores a batch if a newer one has reached Redis. After the first
+// failed batch, a probe is sent at once, because often only one connection has broken.
 func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 	o := &g.outage
 	if b.vain || b.begun < o.reached {
@@ -91,8 +91,9 @@ func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 	}
 }
 
-// returnStrays sends all waiting calls back to the clusterGateway when the key of the first one belongs to another master now. While this master does
-// not answer, returnStrays also starts a discovery every lookWait. It does not need a worker, because all workers may hang.
+// returnStrays acts when batches of this gateway fail or hang (doubtedAt). It starts a discovery of the masters every lookWait. If the key of the
+// first waiting call belongs to another master now, it sends all waiting calls back to the clusterGateway. It needs no worker, so it also works when
+// all workers hang.
 func (g *gateway) returnStrays(now time.Duration) {
 	o := &g.outage
 	if g.waiting.len() == 0 || now < g.doubtedAt() {
@@ -110,8 +111,8 @@ func (g *gateway) returnStrays(now time.Duration) {
 	}
 }
 
-// doubtedAt returns the instant from which there is reason to look for another master. That is at once if batches fail; otherwise it is when the
-// oldest batch in flight has hung for lookWait.
+// doubtedAt returns the instant from which there is reason to look for another master. If batches fail, that is 0, so there is reason at once.
+// Otherwise it is the instant at which the oldest batch has been in flight for lookWait.
 func (g *gateway) doubtedAt() time.Duration {
 	if g.outage.vain > 0 {
 		return 0

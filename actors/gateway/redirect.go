@@ -17,8 +17,8 @@ import (
 // redirectsMax is the number of times that a call is redirected before it is refused.
 const redirectsMax = 3
 
-// target is the address in a redirection. After MOVED, it is the key's new master; after ASK, it is to be used for this call only, because the
-// key's slot is moving.
+// target is the address in a redirection. A MOVED names the new master of the key. An ASK names a master for this call only, because the key's slot
+// is being moved.
 type target struct {
 	addr string
 	ask  bool
@@ -59,11 +59,11 @@ func (b *batch) split(open []int) (here, away []int) {
 // road is what a gateway knows about the calls that are redirected to one address.
 type road struct {
 	busy    int      // goroutines that follow redirections to this address
-	waiting []*batch // for one of these goroutines to end
+	waiting []*batch // sent when one of these goroutines ends
 }
 
-// detach takes redirected calls out of a batch, for goroutines that follow the redirections: those to each address have their own. So a master that
-// does not answer holds up no call to another master. It returns false if the worker has to follow the redirections itself.
+// detach takes redirected calls out of a batch, and lets goroutines follow the redirections. Each address has its own goroutines, so a master that
+// does not answer holds up no call to another master. detach returns false if the worker has to follow the redirections itself.
 func (b *batch) detach(calls []int) bool {
 	g := b.home
 	if g == nil {
@@ -103,7 +103,8 @@ func (b *batch) detach(calls []int) bool {
 	return true
 }
 
-// leaveFor starts a goroutine that follows the redirections of a batch to one address. If too many do so already, the batch waits for one of them.
+// leaveFor starts a goroutine that follows the redirections of a batch to one address. If awayMax goroutines already follow redirections to this
+// address, the batch waits until one of them ends.
 func (g *gateway) leaveFor(addr string, b *batch) {
 	r := g.away[addr]
 	if r == nil {
@@ -121,7 +122,8 @@ func (g *gateway) leaveFor(addr string, b *batch) {
 	})
 }
 
-// onBack ends a batch that was away, and lets the next one leave. Batches that were given up while they waited do not leave.
+// onBack ends a batch whose redirections have been followed, and starts the next batch that waits for the same address. It skips batches that were
+// given up while they waited.
 func (g *gateway) onBack(addr string, b *batch) {
 	g.remove(b)
 	b.cancel()
@@ -186,9 +188,9 @@ func (s *Sender) follow(b *batch, open []int) {
 	}
 }
 
-// exchangeAt sends a few calls to another node, as exchange does. The scripts are sent first, because the node may not have them. go-redis closes the
-// client of a node that was away for a minute. If the client is closed, these calls keep the redirections as their replies, and later calls use a new
-// client.
+// exchangeAt sends a few calls to another node as one pipeline. The pipeline loads their scripts first, because the node may not have them. go-redis
+// closes its client for a node that was away for a minute. If the client is closed, the calls keep their redirections as replies, and later calls use
+// a new client.
 func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
 	if !n.Clock.Known() {
 		if err := s.askTime(b, n); err != nil {

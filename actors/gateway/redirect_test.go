@@ -82,7 +82,7 @@ func newRedirected(t *testing.T, reached func(key any)) (submit func(key string,
 	}
 }
 
-// A silent master to which calls are redirected holds up no other call, however many calls are redirected to it one by one.
+// A silent master delays only the calls that are redirected to it, even if many pipelines redirect one call each to it.
 func TestRedirect_ManyToASilentMaster(t *testing.T) {
 	t.Parallel()
 	reached := make(chan any, 4*awayMax)
@@ -107,7 +107,8 @@ func TestRedirect_ManyToASilentMaster(t *testing.T) {
 	assert.NoError(t, (<-moved).Err)
 }
 
-// A silent master does not hold up the calls that the same pipeline's replies redirect to another master.
+// One pipeline has calls that are redirected to a silent master, and calls that are redirected to another master. The silent master does not hold up
+// the calls to the other one.
 func TestRedirect_SilentMasterBesideAnother(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})

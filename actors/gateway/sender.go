@@ -163,9 +163,10 @@ func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 }
 
 // finish sends commands as one pipeline. If replicas must acknowledge, a WAIT follows on the same connection, because WAIT covers only the writes of
-// its own connection. If the pipeline's mark did not come back, err says why (see exec), and no reply counts, unless the server refuses every command
-// (refusesPing): then its refusals count. If err is nil, each call has its own reply or error. unacked says why the writes may be on too few
-// replicas; it is nil if enough have acknowledged, or if none had to.
+// its own connection. unacked says why the writes may be on too few replicas; it is nil if enough have acknowledged, or if none had to.
+//
+// If err is nil, each call has its own reply or error. Otherwise the pipeline's mark did not come back, err says why (see exec), and the replies do
+// not count. There is one exception: if the server refused the mark because it refuses every command (refusesPing), its refusals of the calls count.
 func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, parcels []parcel) (unacked, err error) {
 	var wait redisnode.Command
 	if b.acked {
@@ -237,7 +238,7 @@ func invalidateReplies(cause error, parcels []parcel) {
 	var refusal redis.Error
 	refused := errors.As(cause, &refusal)
 	if refused {
-		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // the calls were not refused as the mark was
+		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // %v hides the refusal: only the mark was refused
 	}
 	for _, p := range parcels {
 		err := p.Err()
@@ -247,8 +248,8 @@ func invalidateReplies(cause error, parcels []parcel) {
 	}
 }
 
-// postExcept posts all results, except those of calls whose script the server lacks, or whose bundle it refuses. It returns the indices of these
-// calls, which have to be sent again.
+// postExcept posts the results, except for calls that have to be sent again: those whose script the server lacks, and those whose bundle the server
+// refused. It returns the indices of the calls to send again.
 func (s *Sender) postExcept(b *batch, open []int) []int {
 	var again []int
 	for _, i := range open {

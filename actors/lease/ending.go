@@ -80,7 +80,7 @@ func (e *Ending) Context(parent context.Context) (context.Context, context.Cance
 	}
 }
 
-// Bound makes a context like Context does, but one that Awaited ignores, because the caller also has the lease.
+// Bound makes a context like Context does, but Awaited ignores this context, because the caller also has the lease.
 func (e *Ending) Bound(parent context.Context) (context.Context, context.CancelFunc) {
 	return e.bound(parent, nil)
 }
@@ -144,7 +144,7 @@ func (a *audience) weaken() bool {
 	return a.weak.Value() != nil
 }
 
-// End ends the lease. It returns false if the lease had ended before. A Hold is ended by Claim or Lose instead.
+// End ends the lease. It returns false if the lease had ended before. To end a Hold, call Claim or Lose instead.
 func (e *Ending) End(err error, why string) bool {
 	e.mu.Lock()
 	if e.err != nil {

@@ -57,7 +57,7 @@ func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Mil
 // counts the lease from a later instant, so it never ends the lease before that deadline.
 func Deadline(sent, length time.Duration) time.Duration { return sent + length - Margin(length) }
 
-// Actor is the actor of a lock. Send gives it a message, and does not block. The machines only pass it on.
+// Actor is the actor of a lock. Send gives it a message, and does not block. The machines only pass the Actor on, and never call Send.
 type Actor interface{ Send(message any) }
 
 // Ref names an actor of the user. It is a PID of protoactor. The machines only compare it.
@@ -84,10 +84,11 @@ func (g *Grant) End() { g.deadline.Store(0) }
 // Least returns the instant before which nobody else may get the lock.
 func (g *Grant) Least() time.Duration { return time.Duration(g.least.Load()) }
 
-// KeepUntil keeps the lock from anybody else until this instant. Only the lock actor may do that.
+// KeepUntil makes sure that nobody else gets the lock before this instant. It does not replace a later instant that was set before. Only the lock
+// actor may call KeepUntil.
 func (g *Grant) KeepUntil(instant time.Duration) { g.least.Store(int64(max(instant, g.Least()))) }
 
-// Missing returns the time for which a lock that is released now has to stay taken.
+// Missing returns for how much longer the lock must stay taken if it is released now (see Least).
 func (g *Grant) Missing(now time.Duration) time.Duration { return max(g.Least()-now, 0) }
 
 // Renewal returns the TTL that a renewal at this instant sets. Usually, this is the length of the lease. It is shorter if Most comes before the lease

@@ -23,7 +23,8 @@ func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 		executed := sent + upTo(10*time.Millisecond)<<random.IntN(10)
 		rate := 1 + (random.Float64()-0.5)/100 // the rate of the server's clock relative to the local clock
 
-		// The server truncates the lease and its own clock to whole milliseconds. phase is what it cuts off its clock when it executes the script.
+		// The server truncates the lease and its own clock to whole milliseconds. phase is the fraction that it cuts off its clock when it executes the
+		// script.
 		phase := upTo(time.Millisecond)
 		lasts := length.Truncate(time.Millisecond) - phase
 		expires := executed + time.Duration(float64(lasts)/rate)
@@ -32,7 +33,7 @@ func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 	}
 }
 
-// A renewal moves the deadline only while the grant lasts: not if its answer comes after the deadline, and not if the grant has ended.
+// A renewal does not move the deadline if its answer comes after the deadline, or if the grant has ended.
 func TestGrant_ExtendsOnlyWhileItLasts(t *testing.T) {
 	t.Parallel()
 	deadline := Deadline(0, time.Second)
@@ -52,7 +53,7 @@ func TestGrant_ExtendsOnlyWhileItLasts(t *testing.T) {
 	assert.Zero(t, g.Until())
 }
 
-// A renewal sets the length of the lease, but never past Most, and always at least until Least.
+// A renewal sets the length of the lease, or less if Most comes sooner. It sets more if Least comes later, even if Least is after Most.
 func TestGrant_RenewalHasBounds(t *testing.T) {
 	t.Parallel()
 	g := newTestGrant(Deadline(0, time.Second))

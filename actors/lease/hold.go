@@ -8,9 +8,9 @@ import (
 
 // Hold is one local lease.
 //
-// Exactly one side ends it: the holder by Claim, before it sends the request of a release, or the lock actor by Lose. The call that comes first
-// counts. A claimed hold keeps the lock actor alive until the request of the release has arrived, so the request may go straight to the lock
-// actor, without the registry.
+// Exactly one side ends a hold. The holder calls Claim, before it sends the request of a release. The lock actor calls Lose. If both do so, the first
+// call counts. Claim keeps the lock actor alive until the request of the release has arrived, so the request may go straight to the lock actor,
+// without the registry.
 type Hold struct {
 	// set by the machine before the hold is delivered
 	Grant  *Grant
@@ -52,7 +52,7 @@ func (h *Hold) Claim() bool { return h.End(protocol.ErrNotHeld, "it was released
 // Lose ends the hold for the lock actor. It returns false if the holder has ended it already: then the request of the release is on its way.
 func (h *Hold) Lose(err error, why protocol.LossReason) bool { return h.End(err, string(why)) }
 
-// Holder names the holder for people: its owner, or the id of its grant if it has none.
+// Holder returns a name of the holder for people to read: its owner, or the id of its grant if the hold has no owner.
 func (h *Hold) Holder() string {
 	if h.Owner.IsZero() {
 		return h.Grant.ID

@@ -54,8 +54,9 @@ func (s *State) startAt() time.Duration {
 // attempt asks Redis for a new grant with the lease that the first waiter wants. Only the first waiter competes in Redis: the other waiters get
 // the grant from the first one, or compete after it.
 //
-// An earlier waiter may have left a place in Redis' queue. If the first waiter wants the same terms, it takes the place over. Otherwise the place is
-// given up: a release in flight may have named the place's grant as the heir, and would grant the lock with the old lease.
+// An earlier waiter may have left the pending grant in Redis' queue. If the first waiter wants the same terms, it takes over the pending grant and
+// its place in the queue. If it wants other terms, the pending grant is abandoned: a release in flight may have named it as the heir, and Redis would
+// then grant the lock with the old lease.
 func (s *State) attempt(now time.Duration) {
 	head := s.queue.Front()
 	if s.pending.standing && head.Terms != s.pending.terms {
@@ -117,8 +118,8 @@ func (s *State) attemptAgain(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-// abandonPending gives up the pending grant. If the grant may be in Redis, or has a place in Redis' queue, it is released in the background. It is
-// not in Redis if duplicateUntil is 0: then every copy of the attempt has been answered or withdrawn.
+// abandonPending gives up the pending grant. If the grant may be in Redis, or has a place in Redis' queue, it is released in the background. If
+// duplicateUntil is 0, the grant does not hold the lock in Redis, because every copy of the attempt has been answered or withdrawn.
 func (s *State) abandonPending(now time.Duration) {
 	if s.pending.duplicateUntil > 0 || s.pending.standing {
 		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
@@ -130,9 +131,9 @@ func (s *State) abandonPending(now time.Duration) {
 // it first waits for the result of that acquire. Otherwise the new holder might release the lock before a copy of the acquire runs, and the copy
 // would take the lock again.
 //
-// A force-release may be executed between the release and that acquire. The acquire then joins the queue, finds its place lost, or takes the lock
-// again. In the first two cases the contender asks once more. In the third case Redis has the grant although the force-release ends it
-// here, so it is released in the background (duplicateUntil).
+// A force-release may be executed after that release and before that acquire. The acquire then joins the queue, finds its place lost, or takes the
+// lock again. In the first two cases the contender asks once more. In the third case Redis has the grant again, but the result of the force-release
+// ends it here. So the grant is then released in the background (duplicateUntil).
 func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
 		return // the grant was abandoned meanwhile, and is released in the background
@@ -194,9 +195,9 @@ func (s *State) onAcquireDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onUnacked undoes a grant that too few replicas have acknowledged: after a failover, another process could get the lock while the grant is still
-// held here. All waiters of this contender are refused, because its next grant would not be acknowledged either. The other members of a Group learn
-// that from their own attempts.
+// onUnacked undoes a grant that too few replicas have acknowledged: after a failover, another process could get the lock while this process still
+// holds the grant. All waiters of this contender are refused, because its next grant would not be acknowledged either. The waiters of other members
+// of a Group are not refused here: the attempts of those members show whether replicas acknowledge.
 func (s *State) onUnacked(now time.Duration, m *callDone) {
 	s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 	s.abandonPending(now)
@@ -243,8 +244,8 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 }
 
 // onAttemptFailed handles an attempt that failed. If the call was certainly not executed, the next attempt may ask for a new grant. Otherwise the
-// same attempt is repeated until its outcome is known. If the contender asked for another grant instead, Redis might refuse it because the first
-// attempt has got the lock, for a grant that nobody here would hold.
+// same attempt is repeated until its outcome is known, because it may have got the lock. Redis would then refuse an attempt for another grant, and
+// nobody here would hold the grant that has the lock.
 //
 // If Redis has rejected the attempt, every waiter is refused. If the attempt arrived too late, it is repeated at once, a few times at most. After any
 // other failure, tries are refused at once, with the cause, and the other waiters are refused when Redis has been silent for too long.
@@ -266,9 +267,9 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	}
 }
 
-// failed notes a call without a reply, and schedules the next one with back-off. It refuses tries, and also waiters if Redis has been silent
-// for longer than their patience. A release is repeated even after its callers have been answered, because other processes wait for the
-// lock.
+// failed notes a call that failed or was answered too late, and schedules the next one with back-off. It refuses tries, and also waiters if Redis has
+// been silent for longer than their patience. After such a silence it also answers the callers of a release, but the release is still repeated,
+// because other processes wait for the lock.
 func (s *State) failed(now time.Duration, m *callDone, err error) {
 	s.failures.Add(now, &m.call.Call, err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)

@@ -76,7 +76,7 @@ func (s *State) pauseAfter(now time.Duration, refusal scripts.Acquired) time.Dur
 		pause += s.policy.Jitter(pause/4 + time.Millisecond)
 	}
 	if s.turns.Row() > 0 {
-		pause = s.turns.OpensAt() - now // even if the holder's lease ends before that: the processes in front try then
+		pause = s.turns.OpensAt() - now // even if the holder's lease ends sooner: then the processes in front of this one try
 	} else if refusal.TTL >= 0 {
 		pause = s.upToExpiry(pause, refusal.TTL)
 	}
@@ -100,9 +100,9 @@ const strangeMin, strangeMax = 50 * time.Millisecond, 250 * time.Millisecond
 // expiryJitter is the time over which processes that wait for the end of the same lease spread their attempts.
 const expiryJitter = 20 * time.Millisecond
 
-// excuses reports whether a refused try is repeated because the lock's holder is an orphan: a grant that this process is releasing in the background,
-// or has released. To the user, that lock is free. The attempt may have overtaken the orphan's release. Once the try has waited for as long as one
-// call may take, it is refused all the same.
+// excuses reports whether a refused try is repeated instead of being answered. It is repeated if the lock's holder is an orphan: a grant that this
+// process is releasing in the background, or has just released in that way. To the user, such a lock is free, and the attempt may have overtaken the
+// orphan's release. Once the try has waited for as long as one call may take, it is refused all the same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	ours := s.frees(now, s.busy.holder)
 	if s.member != nil {
@@ -128,7 +128,7 @@ func (s *State) nextSpin() time.Duration {
 // with a queue in Redis it is one per grant. There are three special cases:
 //   - A contender on standby does not subscribe, because another contender of this process is ahead of it, and has subscribed.
 //   - A process far back in a crowd subscribes to the channel of its row instead (package turns).
-//   - The first contender in Redis' queue subscribes to a second channel too: that of the releases of other kinds of lock (Kind.Others).
+//   - The first contender in Redis' queue also subscribes to the channel on which releases of other kinds of lock are published (Kind.Others).
 func (s *State) listen() {
 	if s.standby || s.address.Kind.Channel == nil {
 		return
@@ -137,7 +137,7 @@ func (s *State) listen() {
 	if s.watch != wait.Unwatched && (row != s.row || kind.Queued && s.channel != kind.Channel(s.address.Raw, s.pending.id)) {
 		s.unlisten()
 	}
-	if s.watch == wait.Unwatched { // the channel's name is made only here, not at each call of listen: each waiter that arrives calls listen
+	if s.watch == wait.Unwatched { // the channel's name is made only here, because every waiter that arrives calls listen
 		s.watch, s.channel, s.row = wait.Subscribing, kind.Channel(s.address.Raw, s.pending.id), row
 		if row > 0 {
 			s.channel = scripts.RowChannel(s.channel, row)
@@ -173,8 +173,8 @@ func (s *State) report(head *wait.Request) string {
 // of this process, or while this process waits for its row to be called. After a reconnection the first waiters of all actors try, so each waits for
 // a short random delay, unless its attempt is due earlier.
 //
-// After a new subscription (not a restored one) to the channel of a row, the process does not try: it cannot have missed the call of its row, because
-// at least one other row is called before that. After a new subscription to releases, a process with a place in a crowd waits for its turn
+// After a new subscription (not a restored one) to the channel of a row, the process does not try. It cannot have missed the call of its row, because
+// at least one other row is called first. After a new subscription to releases, a process with a place in a crowd waits for its turn
 // (Turns.FirstTry).
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == wait.Unwatched || s.member == nil && m.Channel != s.channel {
@@ -237,8 +237,8 @@ func (s *State) wake(now, at time.Duration) {
 	}
 }
 
-// advanceWatch cancels the subscription some time after the last waiter has left. The next waiter often comes soon, and then need not subscribe
-// and try again.
+// advanceWatch cancels the subscription some time after the last waiter has left. Often the next waiter comes before that. That waiter then needs no
+// new subscription, and no second attempt after the subscription.
 func (s *State) advanceWatch(now time.Duration) {
 	if s.queue.Len > 0 {
 		s.watchAt = clock.Never

@@ -36,7 +36,7 @@ type (
 
 		acquired  scripts.Acquired
 		unacked   error          // of an acquire: the reason why too few replicas have acknowledged it
-		receivers int            // of a release, or of a pass that turned into one: how many subscribers got the message
+		receivers int            // of a release, or of a pass that became a release: how many subscribers got the message
 		tokens    scripts.Tokens // of a pass
 		inherits  bool           // of a release: the heir holds the lock now
 		held      bool
@@ -45,8 +45,8 @@ type (
 	}
 )
 
-// notice returns the message that tells the actors of the same name in other families about a force-release, or nil if there is nothing to tell. The
-// force-release may have ended their grants as well, but only this actor gets its result.
+// notice returns the message about a force-release for the actors that the same name has in other families, or nil if there is nothing to tell. The
+// force-release may have ended the grants of those actors too, but its result comes only to this actor.
 func (m *callDone) notice() any {
 	switch {
 	case m.class == scripts.Unknown:
@@ -91,7 +91,7 @@ const (
 	callLook // asks whether Redis still has a grant
 )
 
-// lockCalls keeps answered main calls for reuse: without that, calls would be half of what an acquire and its release allocate.
+// lockCalls keeps answered main calls for reuse. Without it, half of what an acquire and its release allocate would be calls.
 var lockCalls = sync.Pool{New: func() any { return new(lockCall) }}
 
 // ScriptCall returns the script of a call, with its arguments.

@@ -66,7 +66,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	return errors.Join(errs...)
 }
 
-// checkOrder checks that the contenders that have joined Redis' queue are in its order.
+// checkOrder checks that a group lists its contenders in the order in which they have joined Redis' queue.
 func checkOrder(h *Group) error {
 	var last *member
 	joined := int64(0)
