@@ -28,7 +28,7 @@ type proc struct {
 	timers   map[*lease.Grant]int // by grant: the number of the watchdog's latest timer; timers with an earlier number have no effect
 	holds    []*lease.Hold        // leases that were granted and not released
 	waiting  map[*wait.Request]func(error)
-	demanded int           // the tenure (world.tenure) to which the latest demand belongs, or 0
+	demanded int           // the tenure (world.tenure) in which the latest demand was sent, or 0
 	panicked time.Duration // when a step panicked last
 	stopped  bool
 }
@@ -148,13 +148,14 @@ func (p *proc) answer(r *wait.Request, err error) {
 	}
 }
 
-// checkRefusal checks that no try is refused because of a grant that its own process is releasing, unless the release takes long. Two kinds of tries
-// may be refused all the same: those whose callers give up, and those that are refused because of local waiters, no matter who holds the lock.
-// checkRefusal takes local waiters for the reason in two cases. In the first, the try has just arrived. In the second, the try's owner had the lock
-// until this step, so the try would have re-entered; after a panic, the owner has lost the lock in an earlier step.
+// checkRefusal checks that no try is refused because of a grant that its own process is releasing, unless the release takes long. A try may be
+// refused all the same if its caller gives up, or because of local waiters.
+//
+// checkRefusal cannot see whether local waiters were the reason. It assumes so in two cases. In the first, the try has just arrived. In the second,
+// the try was waiting to re-enter: its owner held the lock until this step, or until a step panicked.
 func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
-	onArrival := r.Came == 0 || r.Came == p.w.Now // a group notes the arrival of every request, a state only of requests that wait
+	onArrival := r.Came == 0 || r.Came == p.w.Now // a state sets Came only for requests that wait, a group for every request
 	inside := !r.Owner.IsZero() && (p.checker.inside[r.Owner] || p.panicked >= r.Came)
 	if r.Do != wait.Acquire || !r.Try || onArrival || inside || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
 		return

@@ -47,8 +47,8 @@ func (w *world) execute(c *lockCall) callDone {
 	return done
 }
 
-// noteRelease notes that a holder's release, or the pass that was sent in its place, was executed, and which grant the pass created. If a pass is
-// repeated, the first copy counts.
+// noteRelease notes that the release of a holder was executed. If a pass was sent instead of the release, noteRelease also notes the grant that the
+// pass created. One executed copy of a pass is enough.
 func (w *world) noteRelease(c *lockCall, done *callDone) {
 	switch {
 	case c.do == callRelease && done.held:
@@ -58,8 +58,8 @@ func (w *world) noteRelease(c *lockCall, done *callDone) {
 	}
 }
 
-// checkRelease checks that a holder whose release was executed does not get the answer that the lease was lost. The exception is a pass whose new
-// grant was deleted: nobody can know which of its two grants was deleted.
+// checkRelease checks that the answer to a release that was executed is not ErrLeaseLost. There is one exception: if the new grant of a pass was
+// deleted, the process finds neither grant in Redis, and cannot know that the pass was executed.
 func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
 	heir, released := w.released[h.Grant.ID]
 	if released && errors.Is(err, protocol.ErrLeaseLost) && !w.removed[heir] {
@@ -114,8 +114,8 @@ func (w *world) subscribers() (n int) {
 	return n
 }
 
-// joinCrowd gives the process of an acquire a place in the crowd. Sometimes it is a place far back, where the process has to wait until its row is
-// called.
+// joinCrowd gives the process that sent an acquire a place in the crowd. Sometimes the place is so far back that the process has to wait for the call
+// of its row.
 func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 	if !w.crowded {
 		return
@@ -133,8 +133,8 @@ func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 	}
 }
 
-// leaveCrowd removes the process of an acquire from the crowd, and sometimes also a dead process. Then it calls the processes that subscribe to the
-// channel of a row. Unless the world is calm, about half of these messages are lost.
+// leaveCrowd removes the process that sent an acquire from the crowd, and about half of the dead processes. Then it calls the rows: it sends a
+// message to each process that subscribes to the channel of a row. Unless the world is calm, about half of these messages are lost.
 func (w *world) leaveCrowd(c *lockCall) {
 	name, _, _ := strings.Cut(c.terms.Grant, ":")
 	if !strings.HasPrefix(c.terms.Report, scripts.HasTicket) || !slices.Contains(w.crowd, name) {

@@ -45,19 +45,19 @@ type world struct {
 	forced   int           // percent of the users' operations that are force-releases
 	way      time.Duration // maximum time of a message to Redis or back, unless it is delayed or lost
 	watch    func()        // called after every event, unless it is nil
-	since    time.Duration // since when the lock has been free while requests wait (checkIdle), or 0 if it is not free or no request waits
+	since    time.Duration // the instant from which the lock has been free although requests wait (checkIdle), or 0
 
 	kinds     []*scripts.Kind // kinds of lock that users ask for
 	key       key
 	listeners int                      // number of subscribers to releases other than the model's processes
 	told      []func()                 // functions called for each release, one for each listener that wants the lock
-	tenure    int                      // counts how often the lock has been free, from 1
+	tenure    int                      // a number that grows with each release and each acquire of a free lock; the first is 1
 	demands   map[string]int           // by grant: the tenure in which another process was refused because of it
 	removed   map[string]bool          // grants whose key was deleted: their processes cannot know that at once
 	leasts    map[string]time.Duration // by grant: the end of the at-least time of its holders
-	released  map[string]string        // grants whose holder's release was executed, and the new grant if it was a pass
+	released  map[string]string        // by grant whose release was executed: the new grant if a pass was sent instead of a release, or ""
 	crowded   bool                     // Redis gives out places, as if very many processes waited
-	crowd     []string                 // names of the processes that have a place, and of others, which are dead
+	crowd     []string                 // names of the processes that have a place; a dead process has the name "dead"
 	procs     []*proc
 }
 
@@ -138,8 +138,8 @@ func (w *world) checkOrphan() {
 	}
 }
 
-// checkLinger checks that a grant does not linger after its process has received a demand. This does not apply if the lock has been free since the
-// demand: its release has then notified the process that wants the lock.
+// checkLinger checks that a grant does not linger after its process has received a demand. A demand counts only until the lock is released, because
+// the release notifies the process that wants the lock.
 func (w *world) checkLinger() {
 	for _, p := range w.procs {
 		p.checker.eachMember(func(s *State) {

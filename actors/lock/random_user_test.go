@@ -90,7 +90,7 @@ func (u *user) take(granted func(h *lease.Hold), refused func()) {
 	}
 }
 
-// holding returns how long a user holds a lease: mostly short, and sometimes longer than any lease.
+// holding returns for how long a user holds a lease. The time is mostly short, and sometimes longer than any lease.
 func (u *user) holding() time.Duration {
 	if u.p.w.Chance(95) {
 		return u.p.w.UpTo(3 * time.Millisecond)

@@ -96,9 +96,9 @@ func (f *fight) besideRedisson(clients int) {
 
 const fightFor = 10 * time.Second
 
-// vainMax is the longest time for which a client that polls may fail to find the lock free. Contenders leave the lock free for it after the first
-// release in each period of 1.5 s. That release may come a turn after the beginning of the period, and the client needs a poll or two to find the
-// gap. Both together take well below 300 ms.
+// vainMax is the longest time for which a client that polls may fail to find the lock free. Contenders leave a gap for such a client after the first
+// release in each period of 1.5 s. If a period begins in the middle of a turn, that release comes at the end of the turn. The client then needs a
+// poll or two to find the gap. Both delays together take well below 300 ms.
 const vainMax = 3*time.Second/2 + 300*time.Millisecond
 
 // fight is a world in which all users want the lock all the time.

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Side calls run beside the main call, in any phase. Each result answers the request that asked for it. The result of a force-release also ends the
-// grants that the call has freed.
+// Side calls run beside the main call, in any phase. The result of a side call answers the request that the call was made for. The result of a
+// force-release also ends the grants that the call has freed.
 
 // onSide handles an inspect or a force-release.
 func (s *State) onSide(now time.Duration, r *wait.Request) {
@@ -68,8 +68,8 @@ func (s *State) onSideDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onFreed ends the local side of grants that this process has ended in Redis, by a force-release or by releasing permits by their ids. If the
-// reply of the acquire or pass that created such a grant is still in flight, that reply does not count any more.
+// onFreed handles grants that this process has ended in Redis, by a force-release or by releasing permits by their ids. Their leases end here, too.
+// If the reply to the acquire or pass that created such a grant is still in flight, that reply will be ignored.
 func (s *State) onFreed(now time.Duration, m wait.Freed) {
 	if s.phase == held && slices.Contains(m.Grants, s.grant.ID) {
 		s.lose(now, m.Reason, false)

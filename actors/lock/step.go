@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// State is everything that the actor of a lock knows, for locks with one contender and one grant at a time. It works in steps: a message
-// and the time go in, effects come out, and nothing else happens.
+// State is everything that the actor of a lock knows, if the lock has one contender and one grant at a time. It works in steps: a step takes a
+// message and the time, returns effects, and does nothing else.
 //
 // Between any two steps, these rules hold:
 //
@@ -42,7 +42,7 @@ type State struct {
 	holds     []*lease.Hold // the local leases on the grant, of one owner or of several that share it
 	turn      turn
 	lingering bool // the grant is held by nobody, and stays for the next local holder
-	demanded  bool // the grant must not linger: another process or kind of lock was refused because of it, or a local waiter cannot have it
+	demanded  bool // the grant must not linger: another process, another kind of lock or a local waiter may want the lock
 
 	pending  pendingGrant // set in the phases acquiring and passing: the grant that Redis has been asked for
 	inflight *lockCall    // the main call in flight, or nil if there is none
@@ -54,7 +54,7 @@ type State struct {
 	turns    *turns.Turns
 	ownTurns turns.Turns // `turns` points to this, unless several contenders take their turns together
 	channel  string      // the channel that is subscribed to
-	row      int64       // the row of a crowd that is called on this channel (turns.Row), or 0 if it is the channel of releases
+	row      int64       // the row whose calls arrive on `channel` (turns.Row), or 0 if `channel` is the channel of releases
 
 	crowded  bool          // the last refusal named a place in a crowd; kept here so that acquires of a free lock need not ask Turns
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight, or clock.Never if none came
@@ -92,8 +92,8 @@ const (
 	releasing              // a release is in flight, or will be repeated
 )
 
-// turn is the time for which this process keeps the lock for its local holders: from a grant in Redis until other processes may get the lock. A
-// pass within a turn replaces the grant by another.
+// turn is the time for which this process keeps the lock for its local holders. It begins with a grant in Redis, and ends when other processes may
+// get the lock. Within a turn, a pass may replace the grant by a new one.
 type turn struct {
 	start    time.Duration
 	served   int           // local holders so far
@@ -113,7 +113,7 @@ type pendingGrant struct {
 	duplicateUntil time.Duration // a delayed duplicate of the attempt may run until this instant
 	passed         time.Duration // if the attempt is a pass: the earliest instant at which a copy of it may have run
 	standing       bool          // the grant is in Redis' queue, and must be removed from there when it is abandoned
-	inherited      time.Duration // when the release was sent that has made this grant the holder in Redis, or 0 if none has
+	inherited      time.Duration // when this process sent the release that made this grant the holder in Redis, or 0 if there was none
 }
 
 // busy is what is known about the holder from the last refusal of an attempt.
@@ -139,7 +139,7 @@ func (s *State) Start(self lease.Actor) { s.self = self }
 
 func (s *State) Room() *[]wait.Effect { return &s.effects }
 
-// takeEffects returns the effects and leaves none behind, because effects that are found after a panic count as not carried out.
+// takeEffects returns the effects and clears the field. After a panic, Distrust returns what is still in the field, to be carried out.
 func (s *State) takeEffects() []wait.Effect {
 	effects := s.effects
 	s.effects = nil
@@ -269,8 +269,7 @@ func (s *State) advance(now time.Duration) {
 	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
 		s.abandonPending(now)
 	}
-	// Either a repeat is due, or the last waiter has left and no call is in flight. A call that is still unsent is withdrawn by recall, so it does not
-	// count.
+	// A repeat is due, or the last waiter has left and no call is in flight any more: recall withdraws a call that is still unsent.
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
@@ -283,7 +282,7 @@ func (s *State) advance(now time.Duration) {
 		s.attempt(now)
 	case s.turns.Waits(now):
 		s.turns.Waited()
-		s.listen() // to count the turns of other processes by their messages
+		s.listen() // the release messages of other processes show when their turns end
 	}
 	if s.policy.SlowWait > 0 {
 		s.reportSlow(now)
@@ -301,7 +300,8 @@ func (s *State) due(now time.Duration, p phase) bool {
 	return s.phase == p && s.inflight == nil && now >= s.retryAt
 }
 
-// advanceGuard stops watching the clock when the grant has been renewed, unless no further renewal can move the deadline (Final).
+// advanceGuard stops watching the clock when a renewal has moved the deadline away. If no further renewal can move the deadline (Final), the clock is
+// watched until the end.
 func (s *State) advanceGuard(now time.Duration) {
 	if s.phase == held && s.grant.Watched && !s.grant.Final() && !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/2 {
 		s.guarded = false
@@ -309,7 +309,8 @@ func (s *State) advanceGuard(now time.Duration) {
 }
 
 // Idle reports whether the actor could stop without losing anything. It must have no waiter, grant, orphan, subscription or place in Redis' queue,
-// and must not be asking Redis about a grant (look.go). No release or result that must reach this actor may be on its way (claimed, sides).
+// and must not be asking Redis about a grant (look.go). Also, no release (claimed) and no result of a side call (sides) may be on its way to this
+// actor.
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
 		len(s.orphans) == 0 && s.watch == wait.Unwatched && !s.looks()
@@ -381,7 +382,7 @@ func (s *State) disregard() {
 	}
 }
 
-// fail answers a request with the error of its operation. cause is nil if the operation succeeded.
+// fail answers a request with an error that has this cause. If cause is nil, the operation has succeeded, and the answer has no error.
 func (s *State) fail(r *wait.Request, cause error) {
 	if cause != nil {
 		cause = r.Because(cause)

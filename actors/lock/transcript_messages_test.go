@@ -132,7 +132,8 @@ func (p *player) ask(verb string, a machinetest.Arguments) any {
 	return r
 }
 
-// cancel makes a cancel of "a" or "release a" with a cause. The default cause is that the time to wait is over.
+// cancel makes the message that cancels the request "a" or "release a". The line may name a cause; the default cause is that the time to wait is
+// over.
 func (p *player) cancel(a machinetest.Arguments) any {
 	m := wait.CancelRequest{Request: p.request(a.Words...), Cause: protocol.ErrNotAcquired}
 	if cause := a.Values["cause"]; cause != "" {

@@ -15,12 +15,14 @@ import (
 
 // next decides what happens to a grant that no local holder has.
 //
-// A new grant goes to the waiter that it was acquired for, whatever the time. An older grant is handed on only during its turn, so that waiters of
-// other processes also get the lock. Its lease must also be sound, and its at-least time over. Handing it on costs no call if neither the grant
-// nor the next waiter has terms of its own (wait.Terms). Otherwise, and always for permits, it costs one call (pass).
+// A new grant goes to the waiter that it was acquired for, even if the turn is already over. An older grant is handed on to the next waiter only
+// until its turn is over, so that waiters of other processes also get the lock. Its lease must also be sound, and its at-least time over.
+//
+// Handing the grant on costs no call if neither the grant nor the next waiter has terms of its own (wait.Terms). If one of them has, and always for
+// permits, a pass is needed, which is one call.
 func (s *State) next(now time.Duration) {
 	if s.extension != nil {
-		s.endExtension(now) // re-entries that wait for an extend belong to the owner that has left, and must not share the grant with the next holder
+		s.endExtension(now) // the re-entries that wait for an extend are those of the last holder, and must not share the grant with the next one
 	}
 	head := s.queue.Front()
 	switch {
@@ -62,9 +64,9 @@ func (s *State) turnOver(now time.Duration) bool {
 	return !lingers && (s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor/s.turnsIn())
 }
 
-// turnsIn returns the number by which Policy.HandoffFor is divided for this kind. If each holder has a grant of its own, a turn is a third as long as
-// for other kinds. For such locks, processes leave no gaps for Redisson's clients, which take no turns. With the shorter turns, these clients get
-// about as many permits as the processes of this library.
+// turnsIn returns the number by which Policy.HandoffFor is divided for this kind. It is 3 if each holder has a grant of its own, as with permits:
+// such kinds leave no gaps for Redisson's clients, which take no turns. The shorter turns make up for that. With them, these clients get about as
+// many permits as the processes of this library.
 func (s *State) turnsIn() time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder {
 		return 3
@@ -92,8 +94,8 @@ func (s *State) sound(now time.Duration) bool {
 	return !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/3
 }
 
-// give makes a waiter the holder of the grant, together with the waiters behind it that may share the grant. Each holder gets its own fencing
-// token, and a later holder a larger one, even within one grant in Redis.
+// give makes a waiter the holder of the grant, together with the waiters behind it that may share the grant. Each call of give uses a new, larger
+// fencing token, even if the grant in Redis stays the same.
 func (s *State) give(now time.Duration, r *wait.Request) {
 	s.turn.served++
 	if s.address.Kind.Tokens {
@@ -120,7 +122,7 @@ func (s *State) give(now time.Duration, r *wait.Request) {
 	}
 }
 
-// hand delivers one lease on the current grant. All leases of a grant have its deadline, so one renewal moves them together.
+// hand gives a request its lease on the current grant. All leases on a grant share the grant's deadline, so one renewal extends all of them.
 func (s *State) hand(now time.Duration, r *wait.Request) {
 	h := r.Hold
 	h.Grant, h.Serial, h.Owner, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.Owner, s.grant.token, now
@@ -160,8 +162,8 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 
 // onRelease ends one lease. If it was the last lease on the grant, the method `next` decides what happens to the grant.
 //
-// The holder ends its lease itself (Claim) before its request arrives here. If the grant is lost in between, endHolds cannot end that lease any more.
-// It then counts the request in `claimed`, until the request arrives.
+// A holder's lease ends when the holder calls Release (Claim), which is before the request arrives here. If the grant is lost in between, endHolds
+// cannot end that lease any more. It then adds the request to `claimed`, and onRelease subtracts the request when it arrives.
 func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	if !s.has(r.Hold) {
 		s.claimed--
@@ -294,10 +296,11 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	}
 }
 
-// passedAt is called after a successful pass. It returns the earliest instant at which Redis may have replaced the old grant: a delayed duplicate of
-// the old grant's acquire may run after that instant and bring the old grant back, and endGrant has to prevent that. Usually it is the instant at
-// which the call was sent. If a pass of a permit was repeated, it is the instant at which the first copy was made. Other kinds do not need this,
-// because their old grant cannot exist beside the new one.
+// passedAt is called after a successful pass. It returns the earliest instant at which Redis may have replaced the old grant. endGrant needs that
+// instant: a delayed duplicate of the old grant's acquire may run later, and would bring the old grant back.
+//
+// Usually it is the instant at which the successful call was sent. If the pass of a permit was repeated, it is the instant at which the first copy
+// was made. Other kinds do not need this, because their old grant cannot exist beside the new one.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)
@@ -305,8 +308,8 @@ func (s *State) passedAt(sent time.Duration) time.Duration {
 	return sent
 }
 
-// passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. Then the
-// absence of both grants is no sign of a loss. Otherwise one of the two grants must be in Redis, unless somebody has deleted it.
+// passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. If so, the
+// absence of both grants is no sign of a loss. If not, one of the two grants must be in Redis, unless somebody has deleted it.
 func (s *State) passedAndOver(now time.Duration) bool {
 	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.ttl)
 }
@@ -340,8 +343,8 @@ func (s *State) sendRelease(now time.Duration) {
 	c.First = true
 }
 
-// releaseAgain repeats an unconfirmed release until the lease should have expired on the server as well. A renewal that was in flight may have
-// extended the lease there, so the grant then becomes an orphan, which is released in the background.
+// releaseAgain repeats an unconfirmed release until the lease should have expired on the server as well. After that, the grant becomes an orphan,
+// which is released in the background. This is needed because a renewal that was in flight may have extended the lease on the server.
 func (s *State) releaseAgain(now time.Duration) {
 	if s.grant.Left(now)+lease.Margin(s.grant.longest) > 0 {
 		s.sendRelease(now)
@@ -399,7 +402,7 @@ func (s *State) goneFromRedis(now time.Duration) {
 	s.emit(s.lostLease(now, protocol.LossDeleted))
 }
 
-// tellReleasers answers the requests that wait for the release. It reuses their slice, because each turn ends with a release.
+// tellReleasers answers the requests that wait for the release, and empties their slice for reuse.
 func (s *State) tellReleasers(err error) {
 	for _, r := range s.releasers {
 		s.fail(r, err)
@@ -452,7 +455,7 @@ func (s *State) lateRelease() error {
 // stayOut decides how long this process pauses after a confirmed release. Without a pause, the process that releases a lock would nearly always win
 // it again, because the others learn of the release later.
 func (s *State) stayOut(now time.Duration, m *callDone) {
-	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // it is negative if no message was sent, because others still hold the lock
+	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // receivers is negative if others still hold the lock, so that no message was sent
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
 			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
 			Crowds: s.member == nil && s.policy.Standalone,

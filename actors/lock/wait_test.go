@@ -32,7 +32,7 @@ type visits struct {
 	key   *plainKey
 	since time.Duration // since when the key has been free, or clock.Never if it is taken
 
-	together bool // users acquire in bursts, every visitEvery; between bursts no newcomer wakes a waiter whose wake-up was lost
+	together bool // users acquire in bursts, every visitEvery; a waiter whose wake-up was lost gets no help from newcomers between bursts
 }
 
 func newVisits(seed uint64) *visits {

@@ -53,7 +53,7 @@ func (e *Events) Emit(event protocol.Event) {
 // Warn queues a record that only the logger gets.
 func (e *Events) Warn(message string, attrs ...slog.Attr) { e.Emit(warning{message, attrs}) }
 
-// warning is a record for the logger that belongs to no event of the API.
+// warning is a record for the logger only. It is no event of the API, so Options.OnEvent does not get it.
 type warning struct {
 	message string
 	attrs   []slog.Attr
@@ -62,9 +62,9 @@ type warning struct {
 func (warning) Lock() string           { return "" }
 func (w warning) LogValue() slog.Value { return slog.GroupValue(w.attrs...) }
 
-// RecoverIn turns a panic into an event, and the actor, gateway or link continues. It is deferred by the gateways, by the links of package pubsub,
-// and in the Receive of all actors except the guardian and the actors of names. An actor of a name recovers by itself, because it also has to
-// answer the request that it was handling.
+// RecoverIn turns a panic into an event, and the actor, gateway or link continues. The gateways and the links of package pubsub defer it, and so do
+// all actors in their Receive, with two exceptions: the guardian and the actors of names. An actor of a name recovers by itself, because it also has
+// to answer the request that it was handling.
 func (e *Events) RecoverIn(actor string) {
 	if value := recover(); value != nil {
 		e.Emit(protocol.ActorPanicked{Value: fmt.Sprintf("%s: %v", actor, value), Stack: string(debug.Stack())})
@@ -168,8 +168,8 @@ func record(event protocol.Event) (slog.Level, string) {
 	panic(fmt.Sprintf("no log record for %T", event))
 }
 
-// Finish waits until every event is delivered. It gives up if no event has been delivered for the time `grace`, because OnEvent or the logger then
-// blocks.
+// Finish waits until every event is delivered. If no event is delivered for the time `grace`, OnEvent or the logger blocks, and Finish returns an
+// error.
 func (e *Events) Finish(of clock.Clock, grace time.Duration) error {
 	for {
 		handed, idle := e.progress()
