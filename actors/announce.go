@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -10,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// announcer keeps a description of this process in Redis, for people who look at its locks. No lock depends on it, so a failed call is not
-// reported; the next attempt follows soon.
+// announcer keeps a description of this process in Redis, for people who look at its locks. No lock depends on it. After a failed call, the next
+// attempt follows soon. Only a refusal is logged, and only the first one.
 type announcer struct {
 	engine  *Engine
 	name    string
@@ -21,6 +22,7 @@ type announcer struct {
 	begun    time.Duration
 	timer    clock.Timer
 	inFlight bool          // a call has no answer yet
+	refused  bool          // Redis has refused a call, and this has been logged
 	done     chan struct{} // nil until the runtime closes; closed when the announcement has been deleted or the deletion has failed
 }
 
@@ -83,6 +85,10 @@ func (a *announcer) onResult(m *rpc.Result) {
 	case m.Class == scripts.Done:
 		a.timer.Reset(a.keep() / 3)
 	default:
+		if m.Class == scripts.Rejected && !a.refused {
+			a.refused = true
+			a.engine.Warn("holdfast: Redis refuses to store Options.Process", slog.Any("err", scripts.Explain(m.Err)))
+		}
 		a.timer.Reset(a.keep() / 30)
 	}
 }

@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -94,6 +95,23 @@ func TestProcesses_AreRenewed(t *testing.T) {
 		link.Heal()
 		<-time.After(8 * time.Second)
 		assert.True(t, server.Exists(key), "the announcement is written again, sooner than it would be renewed")
+	})
+}
+
+// If Redis refuses the announcement, the log says so, once. The process works without it.
+func TestProcesses_RefusalIsLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := locktest.NewBubble(t)
+		require.NoError(t, server.Set("holdfast_process:{all}", "of another program"))
+		var link locktest.Pipes
+		var log strings.Builder
+		rt := server.Runtime(t, &link, holdfast.Options{Process: "orders", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		<-time.After(time.Minute)
+		require.NoError(t, rt.Lock("orders").Do(t.Context(), func(context.Context) error { return nil }))
+		require.NoError(t, rt.Close(t.Context()))
+		assert.Equal(t, 1, strings.Count(log.String(), "Options.Process"), log.String())
+		assert.Contains(t, log.String(), "WRONGTYPE")
 	})
 }
 
