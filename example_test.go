@@ -327,7 +327,7 @@ func ExampleRuntime_FencedLock() {
 
 	lock := rt.FencedLock("accounts/alice")
 	slow, _ := lock.Acquire(ctx)
-	late := slow.Token() // from here on the process of this holder is paused; the release stands for the end of its lease
+	late := slow.Token() // the process of this holder is paused from here on; the release below stands for the end of its lease
 	_ = slow.Release(ctx)
 	next, _ := lock.Acquire(ctx)
 	write(next.Token(), 100)
@@ -361,7 +361,8 @@ func (a *account) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrU
 func (a *account) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
 func (a *account) Close() error                        { return nil }
 
-// A writer updates shared data and continues as a reader of it: other readers may then read too, but nobody writes in between.
+// A writer updates shared data and then becomes a reader: it acquires the read lock before it releases the write lock. From then on, other
+// readers may read too, and nobody has written in between.
 func ExampleRuntime_RWLock() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

@@ -11,7 +11,7 @@ var (
 	Validity = validity
 )
 
-// EvenOut extends fixed leases as Multi does once it has acquired all members.
+// EvenOut extends fixed leases in the way that Multi does after it has acquired all members.
 func EvenOut(ctx context.Context, fixed time.Duration, leases []*Lease) {
 	(&plan{fixed: fixed}).evenOut(ctx, leases)
 }

@@ -57,8 +57,8 @@ func (g *group) Engine() *actors.Engine {
 	return nil
 }
 
-// Notice reports that the lease was dropped without a release, and releases the members, unless their leases are fixed. It returns false if the
-// user still has a channel or context that ends with the lease.
+// Notice reports that the lease was dropped without a release, and releases the members, unless their leases are fixed. While the user still has
+// a channel or a context that ends with the lease, Notice does nothing and returns false.
 func (g *group) Notice(e *actors.Engine) (done bool) {
 	awaited := g.Awaited()
 	for _, member := range g.members {
@@ -170,8 +170,8 @@ func (g *group) id() string {
 // together runs n calls at the same time.
 type together struct {
 	n        int
-	enough   int // once this many have succeeded, the rest get as long as these have taken, plus leeway; 0 for no such limit
-	hopeless int // once this many have failed, the rest are cancelled; 0 for no such limit
+	enough   int // once this many calls have succeeded, the others may take as long again, plus leeway; 0 for no such limit
+	hopeless int // once this many calls have failed, the others are cancelled; 0 for no such limit
 }
 
 // leeway is the shortest time that the remaining calls get once enough have succeeded.

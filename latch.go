@@ -19,8 +19,8 @@ func (rt *Runtime) CountDownLatch(name string) *CountDownLatch {
 	return &CountDownLatch{rt.counter(scripts.CountDownLatch, name)}
 }
 
-// TrySetCount sets the count to n, 0 to 2^31-1, if the latch has none: it was never set, was counted down to zero, or was deleted. It
-// reports whether it set the count. A count that TrySetCount has set to 0 stays until CountDown or Delete removes it.
+// TrySetCount sets the count to n if the latch has no count, and reports whether it did. n is 0 to 2^31-1. A latch has no count if it was never
+// set, was counted down to zero, or was deleted. A count that TrySetCount has set to 0 stays until CountDown or Delete removes it.
 func (l *CountDownLatch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	set, err := l.count(ctx, scripts.LatchTrySet, n, 0, false)
 	return set == 1, err
@@ -28,8 +28,8 @@ func (l *CountDownLatch) TrySetCount(ctx context.Context, n int) (bool, error) {
 
 // CountDown decrements the count. At zero, all waiters are woken and the latch is removed. Without a count it does nothing.
 //
-// CountDown works even if ctx has ended: it then waits up to 500 ms. If it returns an error that wraps ctx's, do not count down again:
-// the runtime retries for up to 30 s until Redis confirms. If the runtime gives up, it reports an Unconfirmed event.
+// CountDown works even if ctx has ended: it then waits up to 500 ms for Redis. If CountDown returns an error that wraps ctx's error, do not count
+// down again: the runtime retries for up to 30 s until Redis confirms. If the runtime gives up, it reports an Unconfirmed event.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	_, err := l.count(ctx, scripts.LatchCountDown, 1, 1, false)
 	return err

@@ -22,21 +22,21 @@ type Lease struct {
 	hold   *lease.Hold
 	group  *group // set for the lease of a multi lock, instead of engine and hold
 
-	guard atomic.Pointer[actors.Guard] // notices when the user drops the lease; nil if it is not needed or the lease is released
+	guard atomic.Pointer[actors.Guard] // notices when the user drops the lease; nil if the lease needs no guard or was released
 }
 
-// unguard stops watching whether the lease is dropped. It is called when the lease is being released.
+// unguard removes the guard, so that a drop of the lease is no longer noticed. It is called when the lease is being released.
 func (l *Lease) unguard() {
 	if guard := l.guard.Swap(nil); guard != nil {
 		guard.Free()
 	}
 }
 
-// Release releases the lock. It works even if ctx has ended: it then has 500 ms of its own.
+// Release releases the lock. It works even if ctx has ended: it then waits up to 500 ms for Redis.
 //
-// If Redis does not confirm the release within Options.Lease/3 (at least 1 s, at most 10 s), the lease is over for the caller, and the error
-// wraps the cause. The runtime retries until the deadline of the lease. A second Release returns ErrNotHeld, releasing a lost lease returns
-// ErrLeaseLost, and Release after Close returns nil.
+// If Redis does not confirm the release within Options.Lease/3 (at least 1 s, at most 10 s), Release returns an error that wraps the cause. The
+// lease has then ended for the caller, and the runtime retries the release until the deadline of the lease. A second Release returns ErrNotHeld,
+// releasing a lost lease returns ErrLeaseLost, and Release after Close returns nil.
 //
 // The lease of a multi lock releases all members at the same time and joins their errors. The lease of a red lock counts as released
 // when a majority confirms.
@@ -56,10 +56,10 @@ func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
 	return l.engine.StartExtend(l.hold, d)
 }
 
-// Extend makes a lease that was acquired WithLease end at now + d, even if that is sooner than before. d is 50 ms to 24 h. A lease
-// that the watchdog renews cannot be extended: ErrInvalid. If Redis does not confirm within Options.Lease/3 (at least 1 s, at most 10 s),
-// the error wraps the cause, and the lease ends at the old or the new end, whichever is earlier. Extend extends all members of a multi
-// lock. For a red lock, a majority is enough.
+// Extend sets the end of a lease that was acquired WithLease to now + d, even if the lease would have lasted longer. d is 50 ms to 24 h. For a
+// lease that the watchdog renews, Extend fails with ErrInvalid. If Redis does not confirm within Options.Lease/3 (at least 1 s, at most 10 s),
+// the error wraps the cause, and the lease ends at the old or the new end, whichever is earlier. For a multi lock, Extend extends all members.
+// For a red lock, a majority is enough.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.group != nil {
 		return l.group.extend(ctx, d)
@@ -81,9 +81,9 @@ func (l *Lease) Done() <-chan struct{} { return l.ending().Done() }
 // Err returns nil while the lease is held; after that ErrNotHeld (released), ErrLeaseLost or ErrClosed.
 func (l *Lease) Err() error { return l.ending().Err() }
 
-// Valid reports whether the lease is still valid, by the clock. It is false from the local deadline on, even if no loss has been
-// noticed yet. On Linux the clock includes the time for which the machine was suspended; if the lease has ended meanwhile, Done is
-// closed within a second of the resumption.
+// Valid reports whether the lease is still valid by the clock. It returns false from the local deadline on, even if no loss has been noticed yet.
+// On Linux the clock includes the time for which the machine was suspended. If the deadline has passed during a suspension, Done is closed within
+// a second of the resumption.
 func (l *Lease) Valid() bool {
 	if l.group != nil {
 		return l.group.valid()
@@ -91,8 +91,8 @@ func (l *Lease) Valid() bool {
 	return l.hold.Valid(l.engine.Now())
 }
 
-// ExpiresAt returns the local deadline, which is earlier than the server's expiry; each renewal moves it. Once the lease has ended
-// it is the zero time. For a multi lock it is the deadline of the earliest member, for a red lock the latest instant at which a
+// ExpiresAt returns the local deadline, which is earlier than the server's expiry. Each renewal moves the deadline. Once the lease has ended,
+// ExpiresAt returns the zero time. For a multi lock it returns the earliest deadline of a member, for a red lock the latest instant at which a
 // majority is still valid.
 func (l *Lease) ExpiresAt() time.Time {
 	if l.group != nil {
@@ -119,8 +119,8 @@ func (l *Lease) Token() int64 {
 	return l.hold.Token
 }
 
-// ID returns the owner field in Redis; local holders of one turn (see Handoff) have the same ID. For a permit it is the permit's id.
-// For a multi lock it is the members' IDs, separated by commas.
+// ID returns the owner field in Redis. Local holders of one turn (see Handoff) have the same ID. For a permit, ID returns the permit's id. For a
+// multi lock it returns the members' IDs, separated by commas.
 func (l *Lease) ID() string {
 	if l.group != nil {
 		return l.group.id()
@@ -162,8 +162,9 @@ func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) 
 
 type leaseKey struct{}
 
-// LeaseFromContext returns the lease of the Do, or of the Election's term, from whose context ctx is derived. If there are several, it is
-// the innermost one; if there is none, nil. Use it, for example, to read the fencing token.
+// LeaseFromContext returns the lease under which a function runs, if ctx is the context that Do or an Election passed to the function, or is
+// derived from that context. In nested calls of Do, it returns the lease of the innermost call. Without such a context it returns nil. Use it,
+// for example, to read the fencing token.
 func LeaseFromContext(ctx context.Context) *Lease {
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l

@@ -24,8 +24,8 @@ type Lock struct {
 // See [protocol.State].
 type State = protocol.State
 
-// Holder is one holder of a lock, as stored in Redis. Fields: ID (the owner field) and Holds (the holder's count in Redis: always 1 for
-// a holder that uses Holdfast, whose process counts re-entries itself). See [protocol.Holder].
+// Holder is one holder of a lock, as stored in Redis. Fields: ID (the owner field) and Holds (the holder's count in Redis). Holds is always 1 for
+// a holder that uses Holdfast, because Holdfast's processes count re-entries themselves. See [protocol.Holder].
 type Holder = protocol.Holder
 
 func (rt *Runtime) lock(kind *scripts.Kind, name string) *Lock {
@@ -44,11 +44,11 @@ func (l *Lock) same(other *Lock) bool {
 	return l.rt == other.rt && l.address.Kind.Family == other.address.Kind.Family && l.address.Raw == other.address.Raw
 }
 
-// Acquire waits until it has the lock, or ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and
-// ctx's error. If Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s), Acquire fails before ctx ends, and the
-// error wraps the cause without matching ErrNotAcquired. If ctx is cancelled while Redis does not answer, Acquire may return half a
-// second later (a second if Redis was slow before). A deadline of ctx is met even then. Acquire may run the hooks of the Redis client on the
-// caller's goroutine, so a hook that blocks delays Acquire.
+// Acquire waits until it has the lock, or ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and ctx's error. If
+// Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s), Acquire fails before ctx ends, and the error wraps the cause without
+// matching ErrNotAcquired. While Redis does not answer, Acquire may return half a second after a cancellation of ctx, or a second after it if
+// Redis was slow before. But Acquire never waits beyond a deadline of ctx. Acquire may run the hooks of the Redis client on the caller's
+// goroutine, so a hook that blocks delays Acquire.
 //
 // Waiters of one process are served in order of arrival.
 func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
@@ -135,11 +135,11 @@ func applied(opts []AcquireOption) (o acquireOptions, err error) {
 	return *given, nil
 }
 
-// Do acquires the lock, calls fn, and releases the lock. fn's context ends with the lease, and its cause is then the lease's Err.
+// Do acquires the lock, calls fn, and releases the lock. fn's context ends with the lease. The context's cause is then the lease's Err.
 // LeaseFromContext returns the lease from that context.
 //
-// The error is fn's, joined with that of the release: ErrLeaseLost if the lease was lost while fn ran, ErrClosed if Close ended it.
-// If fn panics, the lock is released and the panic propagates.
+// The error is fn's, joined with that of the release. It matches ErrLeaseLost if the lease was lost while fn ran, and ErrClosed if Close ended
+// the lease. If fn panics, the lock is released and the panic propagates.
 //
 // The context also carries the lease's owner, for this lock only, so a nested Do on this lock re-enters. Two goroutines of fn that call Do
 // on the lock with that context both re-enter, and do not exclude each other. If they must exclude each other, use a sync.Mutex.
@@ -184,9 +184,9 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 // held. Holders in this runtime learn of the loss at once, others at their next renewal, within a third of the lease. A lease acquired
 // WithLease in another process is not renewed, so its holder may not notice the loss until the lease ends.
 //
-// A ForceRelease whose outcome is unknown is not repeated: the error says so, and the lock may or may not be free. It is never
-// executed after ctx's deadline. But when ctx is cancelled, a call already in flight may still be executed up to two seconds later,
-// and free the lock of its next holder.
+// If the outcome of a ForceRelease is unknown, the error says so: the lock may or may not be free. ForceRelease is then not repeated. It never
+// frees the lock after ctx's deadline. But if ctx is cancelled, a call in flight may still be executed up to two seconds later, and take the lock
+// from its next holder.
 func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
 		return false, fmt.Errorf("holdfast: force-release %s: %w", lease.Quoted(l.address.Name), l.bad)

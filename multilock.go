@@ -28,11 +28,11 @@ type MultiLock struct {
 // Multi returns a lock that is held when all of the given locks are: Redisson's getMultiLock. The locks may be of different kinds,
 // runtimes and servers, and may also be used on their own.
 //
-// A multi lock acquires its members in order of name, and those of the same name in the order given. So multi locks do not deadlock with each other,
-// unless they were given locks of the same name in different orders. That and other deadlocks (with a caller that already holds a member, or a
-// Redisson multi lock with another order) are broken by time limits. Only the first wait, while nothing is held, lasts as long as the caller allows.
-// Each later wait is at most 2 s. If a later wait fails, everything is released, and after a random pause the next attempt begins by waiting for the
-// member that was not available.
+// A multi lock acquires its members in order of name, and members of the same name in the order given. So multi locks do not deadlock with each
+// other, unless they were given locks of the same name in different orders. Deadlocks are also possible with a caller that already holds a
+// member, and with a Redisson multi lock that uses another order. Time limits end all these deadlocks. Only the first wait, while nothing is
+// held, lasts as long as the caller allows. Each later wait lasts at most 2 s. If a later wait fails, all members are released. After a random
+// pause, the next attempt begins by waiting for the member that was not available.
 //
 // The lease is lost when any member is lost. Done, Err and Context then report the end, and the other members are released at once.
 // Closing one of the runtimes ends the lease with ErrClosed.
@@ -76,10 +76,9 @@ func (l *Lock) sameKey(other *Lock) bool {
 	return other != nil && l.rt == other.rt && l.address.Raw == other.address.Raw
 }
 
-// Acquire waits for the locks until ctx ends; then the error matches ErrNotAcquired and ctx's error. Other errors are those of
-// Lock.Acquire for the members that the error names. A red lock returns such an error once it cannot get a majority any more.
-// Before returning an error, Acquire spends up to 500 ms on releasing what it has acquired. The runtimes keep trying to release
-// the rest.
+// Acquire waits for the locks until ctx ends. The error then matches ErrNotAcquired and ctx's error. Any other error is an error of Lock.Acquire,
+// and names the members for which it occurred. A red lock returns such an error once it cannot get a majority any more. Before Acquire returns an
+// error, it spends up to 500 ms on releasing the members that it has acquired. The runtimes keep trying to release the rest.
 //
 // WithWait limits the whole acquire. The options about the lease apply to every member. If later members took long, Multi extends the fixed
 // leases (WithLease) of early ones to their full length. An Owner is valid in its runtime only: if a member belongs to another runtime, an
@@ -161,7 +160,7 @@ func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*
 		if p.specs[i], err = member.spec(ctx, opts, try); err != nil {
 			return nil, err
 		}
-		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // method keep begins this time later: a member that is given back must not stay taken
+		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // method keep begins this time, so that a member which is given back does not stay taken
 	}
 	p.fixed = p.specs[0].Lease
 	if wait := p.specs[0].Wait; wait > 0 {
@@ -203,9 +202,9 @@ func (m *MultiLock) takeAll(ctx context.Context, p *plan) ([]*Lease, error) {
 	}
 }
 
-// takeInOrder makes one round. While it holds nothing, it waits for members[first] for as long as the caller allows. Then it tries
-// each member before that one without waiting, and waits for each member behind it for at most the duration `patience`. So a caller that holds
-// members waits only for members later in the order. On failure it keeps nothing, and returns the member that was unavailable.
+// takeInOrder makes one round. First, while it holds nothing, it waits for members[first] for as long as the caller allows. Then it tries the
+// members before members[first] without waiting. Last, it waits for each member after members[first], for at most the duration `patience`. So a
+// caller that holds members waits only for members later in the order. On failure it keeps nothing, and returns the member that was unavailable.
 func (m *MultiLock) takeInOrder(ctx context.Context, p *plan, first int, patience time.Duration) (leases []*Lease, busy int, err error) {
 	taken := make([]*Lease, len(m.members))
 	defer func() {
@@ -267,9 +266,10 @@ func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 	return min(d<<min(round, 10), most)
 }
 
-// patience returns how long to wait for a later member while holding others. It grows from round to round: short waits end a deadlock soon, long
-// waits outlast a long queue. It is random, so that two callers do not keep giving up at the same time. The argument `most` is the time of
-// WithLease or WithAtMost, or 0 without them. The wait is at most a third of it, so that the caller keeps enough of that time.
+// patience returns how long to wait for a later member while holding others. The wait grows from round to round: short waits end a deadlock soon,
+// long waits outlast a long queue. The wait is random, so that two callers do not keep giving up at the same time. The argument `most` is the
+// time of WithLease or WithAtMost, or 0 without them. With one of them, the wait is at most a third of `most`, so that the caller keeps enough of
+// that time.
 func patience(jitter jitter, round int, most time.Duration) time.Duration {
 	longest := doubled(patienceMin, round, patienceMax)
 	if most > 0 {
@@ -349,7 +349,7 @@ func giveBack(leases []*Lease) {
 	together{n: len(held)}.run(ended, func(i int) func(ctx context.Context) error { return held[i].startRelease() })
 }
 
-// ended is a context that has ended, so that a release uses only its own short time limit.
+// ended is a context that has already ended. A release with this context waits only for the short time that every release has of its own.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -37,9 +37,9 @@ type Options struct {
 	// ErrNotReplicated. Passing a lock on inside the process is not a new grant and does not wait. Semaphores and latches do not wait either. Default
 	// 0. A failover may still lose a grant, because a replica that has not acknowledged it may be promoted.
 	AckReplicas int
-	// AckTimeout limits the wait for AckReplicas, during which the lease already runs. Default 1 s, or Lease/3 if that is less; at most
-	// Lease/3. Redis replies only after this wait. So AckTimeout must be shorter than the client's ReadTimeout, and shorter than 5 s, which
-	// is the longest that the runtime waits for a reply. Leave some time for a round trip.
+	// AckTimeout limits the wait for AckReplicas. The lease already runs during this wait. Default 1 s, or Lease/3 if that is less; at most Lease/3.
+	// Redis replies only after this wait. So AckTimeout must be shorter than the client's ReadTimeout, and shorter than 5 s, which is the longest
+	// that the runtime waits for a reply. Leave some time for a round trip.
 	AckTimeout time.Duration
 	// PubSub selects how wake-ups are published. On a single server they are always plain messages; PubSubSharded requires a cluster.
 	PubSub PubSubMode
@@ -55,13 +55,14 @@ type Options struct {
 	OnEvent func(Event)
 	// SlowWait is how long an acquire may wait before it is reported, once, by a Waiting event and by Trace.Waiting. Default 0: never.
 	SlowWait time.Duration
-	// Linger is how long a released lock stays in Redis, so that the next acquire of this process need not call Redis. The time begins with the first
-	// release after the lock was acquired in Redis; later acquires and releases do not prolong it. Default 0: the lock is released at once. At most
-	// Lease/4. Use Linger for locks that one process takes again and again, such as the lock of a partition, an account or a session.
+	// Linger is how long a released lock stays in Redis, so that the next acquire of this process need not call Redis. Default 0: the lock is
+	// released at once. At most Lease/4. After the lock was acquired in Redis, the time begins with the first release. Later local acquires and
+	// releases do not prolong it. Use Linger for locks that one process takes again and again, such as the lock of a partition, an account or a
+	// session.
 	//
-	// Others find the lock taken meanwhile. If another Holdfast process wants the lock, it gets the lock within milliseconds. Any other
-	// client gets the lock when Linger has passed. If this process dies, others wait for the rest of the lease, as if it had died holding the
-	// lock. Close, Shutdown and ForceRelease free a lingering lock at once.
+	// While a lock lingers, others find it taken. If another Holdfast process wants the lock, it gets the lock within milliseconds. Any other client
+	// gets the lock when the time of Linger has passed. If this process dies, others wait for the rest of the lease, in the same way as after the
+	// death of a holder. Close, Shutdown and ForceRelease free a lingering lock at once.
 	//
 	// Linger applies to plain, fenced and write locks that are renewed and have the usual lease, Options.Lease. It needs one more connection to
 	// Redis, and rights to the channels "holdfast_demand:*": see SECURITY.md.
@@ -202,10 +203,10 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 // event. ForceRelease frees the lock sooner. Use WithAtLeast for a short job that several processes start at slightly different times: those
 // that start it late find the lock taken.
 //
-// Such an acquire always calls Redis. If an owner re-enters with WithAtLeast, the lock stays taken until d has passed since the re-entry, or for as
-// long as the earlier acquire asked, whichever is later. For a multi lock, d begins when all members are acquired. Lease.Extend never frees the lock
-// before d has passed. WithAtLeast is ErrInvalid if d exceeds the time of WithLease or WithAtMost, and for kinds other than lock, fenced, fair and
-// write lock.
+// Such an acquire always calls Redis. If an owner re-enters with WithAtLeast, the lock stays taken until d has passed since the re-entry, or
+// until the time that an earlier acquire asked for, whichever is later. For a multi lock, d begins when all members are acquired. Lease.Extend
+// never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds the time of WithLease or WithAtMost, and for kinds other than
+// lock, fenced, fair and write lock.
 func WithAtLeast(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }
@@ -217,8 +218,8 @@ func WithAtMost(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtMost, o.atMost = d, true }
 }
 
-// WithWait limits the time spent waiting, in addition to ctx. When d has passed, the error matches ErrNotAcquired. If others have the lock, it is a
-// *BusyError; if Redis has not answered, it wraps the cause. With TryAcquire, WithWait is ErrInvalid.
+// WithWait limits the time spent waiting, in addition to ctx. When d has passed, the error matches ErrNotAcquired. The error is a *BusyError if
+// others have the lock, and wraps the cause if Redis has not answered. With TryAcquire, WithWait is ErrInvalid.
 func WithWait(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Wait, o.wait = d, true }
 }

@@ -204,7 +204,7 @@ func TestSecurity_RuleGrantsWhatScriptsCall(t *testing.T) {
 	called := map[string]bool{}
 	for _, file := range append(files, included...) {
 		for _, call := range regexp.MustCompile(`redis\.p?call\('?(\w+)`).FindAllStringSubmatch(read(t, file), -1) {
-			called[call[1]] = true // scripts call publish by the name that they get as an argument: PUBLISH or SPUBLISH
+			called[call[1]] = true // "publish" is a variable of the scripts; its value is PUBLISH or SPUBLISH
 		}
 	}
 	rule := regexp.MustCompile("(?s)```\nACL SETUSER.*?```").FindString(read(t, "SECURITY.md"))

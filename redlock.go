@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Red returns a lock that is held when a majority of the given locks are: Redlock, as defined by the Redis documentation on
-// distributed locks, and Redisson's getRedLock. Each lock should belong to a runtime on its own Redis server, and none of these
-// servers should replicate another. Then the lock survives the failure of a minority.
+// Red returns a lock that is held when a majority of the given locks are held. It is Redlock, as defined by the Redis documentation on
+// distributed locks, and Redisson's getRedLock. Each lock should belong to a runtime on its own Redis server, and none of these servers should
+// replicate another. Then the lock survives the failure of a minority.
 //
 // Each round tries all members at once, each for a short time. A round succeeds if a majority was acquired and the validity time is
 // positive. The validity time is the lease, less the time since the round began, less the drift (1 % of the lease plus 2 ms). If
@@ -25,9 +25,9 @@ import (
 // The lease is lost when the majority is lost; the remaining members are then released at once. Each member is renewed by its own
 // runtime, and a lost member is not acquired again.
 //
-// Exclusion requires that no server restarts without its data while a lease that it granted before the crash may still be valid. So each
-// server must either run with appendfsync always, or stay down for at least the longest lease after a crash. Otherwise a server that
-// restarts empty can give a second holder a majority. Red refuses the same locks as Multi, with ErrInvalid.
+// A server that crashes may restart without its data, while a lease that it granted before the crash is still valid. Such a server can give a
+// second holder a majority. To prevent that, each server must either run with appendfsync always, or stay down for at least the longest lease
+// after a crash. Acquiring fails with ErrInvalid for the same locks as with Multi.
 func Red(locks ...*Lock) *MultiLock {
 	m := newMultiLock(locks)
 	m.quorum, m.take = len(m.members)/2+1, m.takeMajority

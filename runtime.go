@@ -1,7 +1,7 @@
-// Package holdfast provides distributed locks on Redis for Go services: reentrant, fair, fenced, spin and read/write locks,
-// semaphores and latches. Except for fair locks and permits, a process competes for a lock in Redis only once, no matter how
-// many of its goroutines are waiting. It passes the lock on among them without Redis. Leases are renewed automatically, in
-// batches. Keys, channels and messages are Redisson's, so Go and Java services can share the same locks.
+// Package holdfast provides distributed locks on Redis for Go services: reentrant, fair, fenced, spin and read/write locks, semaphores and
+// latches. Except for fair locks and permits, a process competes for a lock in Redis only once, no matter how many of its goroutines are waiting.
+// The process passes the lock from one goroutine to the next without calling Redis. Leases are renewed automatically, in batches. Keys, channels
+// and messages are Redisson's, so Go and Java services can share the same locks.
 //
 //	rt, err := holdfast.New(client, holdfast.Options{}) // one per process
 //	err = rt.Lock("orders").Do(ctx, func(ctx context.Context) error {
@@ -41,8 +41,8 @@
 // [Runtime.Shutdown] refuses new acquires, waits until the last lease has been released, and closes the runtime. Call it with a time limit when
 // the service stops, before closing the client.
 //
-// [Runtime.Close] does not wait for holders. It ends every lease at once, so another process may get a lock while code here still runs under
-// it. [Lease.Done], [Lease.Err] and the lease's context report the end to that code, and Do returns [ErrClosed].
+// [Runtime.Close] does not wait for holders. It ends every lease at once, so another process may get a lock while code of this process still
+// works under its lease. [Lease.Done], [Lease.Err] and the lease's context report the end to that code, and Do returns [ErrClosed].
 //
 // # Errors
 //
@@ -161,9 +161,9 @@ func newUUID() string {
 // Check asks the server whether this runtime can work: reachability, version, role, rights for every script and channel, and
 // eviction policy. It takes at most 10 s. To check the rights it uses throw-away names, which are gone afterwards.
 //
-// The error is a *CheckError that names everything that is missing, the most important first; errors.Is and errors.As reach the
-// errors of go-redis underneath. Parts of the server's INFO that the user may not read are not checked. If ctx is cancelled,
-// the error is ctx's. Once the runtime is closing, it is ErrClosed.
+// The error is a *CheckError that names everything that is missing, the most important first. errors.Is and errors.As also find the errors of
+// go-redis that it wraps. Check leaves out the parts of the server's INFO that the user may not read. If ctx is cancelled, Check returns ctx's
+// error instead. If the runtime is closing, Check returns ErrClosed.
 func (rt *Runtime) Check(ctx context.Context) error { return rt.CheckFor(ctx) }
 
 // CheckFor is Check for the given kinds only. Use it if the Redis user has no rights for other kinds. Without kinds it checks all.
@@ -187,8 +187,8 @@ func (rt *Runtime) CheckFor(ctx context.Context, kinds ...Kind) error {
 // held, at most ten of them; their leases have ended with ErrClosed. If Close is called meanwhile, Shutdown returns once the
 // runtime is closed. It then returns nil, unless closing failed.
 //
-// Semaphores and latches have no leases to wait for. Until the runtime closes, acquiring permits and waiting for a latch are
-// refused, while releases and count-downs still work.
+// Semaphores and latches have no leases to wait for. While Shutdown waits, acquiring permits and waiting for a latch are refused, but releases
+// and count-downs still work.
 //
 // Do not wait for Shutdown while holding a lease of the same runtime: it waits for that lease until ctx ends.
 func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdown(ctx) }
@@ -198,18 +198,18 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 // left; doc/ending.md lists the keys that may stay in Redis. Code that still runs under a lease learns of the end from its context,
 // and another process may get the lock meanwhile.
 //
-// When ctx ends, or has already ended, Close has another 500 ms to release the locks. If Redis does not confirm in that time, Close
-// returns an error that matches ctx's. Locks that were not released expire by their TTL. A second Close waits until the first is
-// done or its own ctx ends; if locks were left to expire, its error says so.
+// When ctx ends, or has already ended, Close has another 500 ms to release the locks. If Redis does not confirm in that time, Close returns an
+// error that matches ctx's. Locks that were not released expire by their TTL. A second Close waits until the first has finished, or until the
+// context of the second ends. If locks were left to expire, the error of the second Close says so.
 //
 // Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for about Options.Lease/3 (at
-// least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. Close returns within Options.Lease plus one second, or
-// once it has given up the releases, whichever is later. An Unconfirmed event reports permits of a Semaphore whose release was given up. Calls
-// of the client that still hang end with its ReadTimeout. If the client was closed before the runtime, Close cannot release anything, and its
-// error says so.
+// least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. An Unconfirmed event reports permits of a Semaphore
+// whose release was given up. After the releases, Close waits for calls of the client that hang. This wait ends after 5 s, or when Options.Lease
+// plus one second have passed since Close began, whichever is later. Calls that hang longer than that end with the client's ReadTimeout. If the
+// client was closed before the runtime, Close cannot release anything, and its error says so.
 //
-// Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and for an actor that blocks the
-// delivery of its Lost message. It then returns an error that says so, with everything released.
+// Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and at most 5 s for an actor that blocks the
+// delivery of its Lost message. Close then returns an error that says so, although everything is released.
 func (rt *Runtime) Close(ctx context.Context) error { return rt.engine.Close(ctx) }
 
 // ID is the UUID of this runtime. Owner fields in Redis begin with it.
@@ -230,8 +230,9 @@ func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) 
 // FairLock returns the fair lock with this name (Redisson's getFairLock). It is granted in queue order across goroutines, processes
 // and languages. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
-// When a waiter gives up, the next waiter of its process takes its place. Up to sixteen waiters of the process move up in this way, and
-// the place that the last of them leaves is removed from the queue. So waiters of other processes never move back.
+// When a waiter gives up, the next waiter of the same process takes the free place in the queue, and the waiters of that process behind it move
+// up in the same way, at most sixteen in all. Only the last place that becomes free is removed from the queue. So waiters of other processes
+// never move back.
 //
 // If a process dies, its waiters block the others for at most Options.Lease, provided that another Holdfast process uses the lock.
 // Dead waiters of Redisson keep their places for its fairLockWaitTimeout.
@@ -243,8 +244,8 @@ func (rt *Runtime) FairLock(name string) *Lock { return rt.lock(scripts.FairLock
 // remembers the largest token it has seen, and refuses smaller ones, is safe from late holders (M. Kleppmann, "How to do distributed
 // locking", 2016).
 //
-// Tokens are at most 2^53 - 1. If the token key holds a larger number, or no number, acquiring fails with ErrForeignKey and the key
-// stays unchanged. Set it to the largest token ever issued, or delete it if none was.
+// Tokens are at most 2^53 - 1. If the token key holds a larger number, or no number, acquiring fails with ErrForeignKey and the key stays
+// unchanged. In that case set the key to the largest token ever issued, or delete the key if no token was ever issued.
 func (rt *Runtime) FencedLock(name string) *Lock { return rt.lock(scripts.FencedLock, name) }
 
 // SpinLock returns the spin lock with this name (Redisson's getSpinLock). Its waiters poll instead of subscribing: see WithBackoff. Use
