@@ -62,8 +62,9 @@ func (s *Semaphore) acquire(ctx context.Context, n int, try bool) error {
 // Release returns n permits, 1 to 2^31-1, and wakes the waiters. With n = 0 it does nothing. It does not check whether the permits
 // were acquired. If the semaphore does not exist, Release creates it.
 //
-// Release works even if ctx has ended: it then waits up to 500 ms. If it returns an error that wraps ctx's, do not release again: the
-// runtime retries for up to 30 s until Redis confirms. If the runtime gives up, it reports an Unconfirmed event.
+// Release works even if ctx has ended. In that case it waits up to 500 ms for Redis to confirm. If the error that it returns wraps the error of ctx,
+// do not release again: the runtime repeats the release for up to 30 s until Redis confirms it. If the runtime gives up, it reports an Unconfirmed
+// event.
 func (s *Semaphore) Release(ctx context.Context, n int) error {
 	if n == 0 {
 		return s.bad(scripts.SemaphoreRelease)
