@@ -20,7 +20,7 @@ type Config struct {
 	Events  *outbox.Events
 	Outbox  *outbox.Outbox
 	Runtime string                                                       // the runtime's UUID
-	Address func(kind *scripts.Kind, name string) (lease.Address, error) // for front actors: returns even if the user's NameMapper ends its goroutine
+	Address func(kind *scripts.Kind, name string) (lease.Address, error) // for front actors: returns even if a NameMapper calls runtime.Goexit
 	Time    func(instant time.Duration) time.Time                        // converts an instant of the clock to wall-clock time
 	Now     func() time.Duration                                         // the present instant
 }
@@ -65,7 +65,7 @@ func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
 	return q, err == nil
 }
 
-// TurnAway answers a message to a front actor that has stopped. The answer is ErrClosed.
+// TurnAway answers a message with ErrClosed, because the front actor that received the message has stopped.
 func (a API) TurnAway(message any, sender *actor.PID) {
 	q := parse(message)
 	if q.Request == nil || q.Do == wait.Cancel || sender == nil || !a.isLocal(sender) {
@@ -122,7 +122,7 @@ func parse(message any) Asked {
 	return Asked{}
 }
 
-// unresolved returns the address for the answer to a request that cannot be resolved: the kind and the name from the request.
+// unresolved makes an address from the kind and the name in a request. This address is used in the answer to a request that cannot be resolved.
 func (q Asked) unresolved() *lease.Address {
 	return &lease.Address{Kind: &scripts.Kind{Name: q.kind}, Name: q.lock}
 }

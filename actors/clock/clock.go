@@ -45,7 +45,7 @@ func (c System) Now() time.Duration {
 	g := c.sleep
 	if g.suspended != nil && int64(awake)-g.asked.Load() >= int64(askEvery) {
 		g.ask()
-		g.asked.Store(int64(awake)) // stored only after ask has updated g.slept, because other goroutines then rely on g.slept
+		g.asked.Store(int64(awake)) // after g.ask, because a goroutine that reads this value does not ask and uses g.slept
 	}
 	return awake + time.Duration(g.slept.Load())
 }
@@ -62,9 +62,9 @@ func After(c Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
 // sleepGauge measures for how long the machine has been suspended. Go's monotonic clock stops during a suspension (golang/go#24595), so
 // without the gauge a lease would seem to have as much time left after a suspension as before.
 //
-// The kernel is asked at most about once per askEvery of time awake, because asking costs two system calls. A suspension is still noticed at once:
-// the kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes. Suspending and resuming
-// the devices take longer than askEvery, and the monotonic clock runs meanwhile. So the first call of Now after a suspension asks.
+// The kernel is asked at most about once per askEvery of time awake, because asking costs two system calls. The first call of Now after a suspension
+// asks nevertheless: the kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes.
+// Suspending and resuming the devices take longer than askEvery, and this time counts as time awake.
 type sleepGauge struct {
 	// fixed at construction
 	suspended func() time.Duration // returns the time suspended since a fixed instant, perhaps too little; nil if this system cannot tell
@@ -92,8 +92,8 @@ func newSleepGauge(suspended func() time.Duration) *sleepGauge {
 	return g
 }
 
-// ask asks the kernel how long the machine has been suspended. It replaces the stored answer only by one that is larger by sleptLeast or more, so the
-// time never goes backwards.
+// ask asks the kernel how long the machine has been suspended. It keeps the stored answer unless the new answer is larger by sleptLeast or more, so
+// the time never goes backwards.
 func (g *sleepGauge) ask() {
 	slept := int64(g.suspended() - g.base)
 	for {

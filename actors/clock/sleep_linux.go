@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspended returns how long the machine has been suspended since it was started: CLOCK_BOOTTIME is CLOCK_MONOTONIC plus that time. The
-// monotonic clock is read last, so a pause between the readings makes the result smaller. Both are read from the kernel, because the clock of
-// package time may be that of a testing/synctest bubble.
+// suspended returns how long the machine has been suspended since it was started: CLOCK_BOOTTIME is CLOCK_MONOTONIC plus that time. The monotonic
+// clock is read last, so a pause between the readings makes the result smaller. Both clocks are read from the kernel, because in a testing/synctest
+// bubble package time shows the bubble's clock.
 func suspended() time.Duration {
 	return kernelClock(unix.CLOCK_BOOTTIME) - kernelClock(unix.CLOCK_MONOTONIC)
 }

@@ -19,7 +19,7 @@ type countDone struct {
 	expired bool // the call was refused, because Redis may have forgotten the result of an earlier copy
 }
 
-// notice returns the message to the holders of permits if this call may have ended some of their permits, otherwise nil.
+// notice returns a message for the holders of permits if this call may have ended some of their permits. Otherwise it returns nil.
 func (m *countDone) notice() any {
 	op := m.call.op
 	switch known := m.class == scripts.Done; {
@@ -40,7 +40,7 @@ type countCall struct {
 	copies *copies // of the same request
 	task   *task   // nil if the call is for the waiters
 
-	rpc.Call // the call in flight: the step sets its timing, the shell the rest
+	rpc.Call // the call in flight: the step sets its Timing, and the shell sets its other fields
 
 	done countDone // its result, set by the shell
 }
@@ -75,9 +75,9 @@ func (c *copies) disregard() {
 // limitMargin is a safety margin: the result of a request counts as gone this long before Redis deletes it.
 const limitMargin = 3 * time.Second
 
-// ScriptCall returns the script of a call, with its arguments. Redis keeps the result of a request for a limited time by its own clock. No copy of
-// the request may run after that time, even if this process was paused or misjudges the server's clock: it would be executed as a new request. So the
-// first call for which the server's time is known fixes the limit in server time, and all later copies carry the same one.
+// ScriptCall returns the script of a call, with its arguments. Redis keeps the result of a request for a limited time, measured by its own clock. A
+// copy of the request that ran later would be executed as a new request. This must not happen, even if this process was paused or misjudges the
+// server's clock. So the first call for which the server's time is known fixes the limit in server time, and all later copies carry this limit.
 func (c *countCall) ScriptCall(site *scripts.Site, at wait.ServerTime) scripts.Call {
 	script, copies := c.op.Call(site, c.raw, c.terms), c.copies
 	if script.Bounded() {

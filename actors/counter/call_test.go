@@ -44,8 +44,8 @@ func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	assert.True(t, refusal(limit+1).expired)
 }
 
-// A call that is withdrawn is never executed, so the result that it should have deleted is left to the next call. If the call was sent, its undo
-// deletes that result, too.
+// A call that is withdrawn is never executed, so the next call that changes something deletes the result that the withdrawn call should have deleted.
+// It is the same if the call has been sent, because the call may not have been executed.
 func TestUndo_LeavesResultsToTheNextCall(t *testing.T) {
 	t.Parallel()
 	for _, sent := range []bool{false, true} {

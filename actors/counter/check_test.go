@@ -49,7 +49,8 @@ func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effe
 	return effects, panicked, err
 }
 
-// returns maps the word of an operation to the number of returns of permits that Redis has not confirmed, including one that waits to be sent.
+// returns counts the returns of permits that Redis has not confirmed, for each word of an operation. A return that still waits to be sent is counted,
+// too.
 func (c *countChecker) returns() map[string]int {
 	n := map[string]int{}
 	for _, e := range c.state.tasks {
@@ -66,7 +67,8 @@ func (c *countChecker) returns() map[string]int {
 	return n
 }
 
-// checkReported checks that an abort has reported each return that it has given up; returns has the counts from before the abort.
+// checkReported checks that an abort has emitted an event for each return that it has given up. The parameter `returns` has the counts from before
+// the abort.
 func checkReported(effects []wait.Effect, returns map[string]int) error {
 	for i := range effects {
 		if event, ok := effects[i].Event.(protocol.Unconfirmed); ok {

@@ -79,7 +79,7 @@ func (s *State) onClose(to wait.Stage) {
 			s.emit(s.unconfirmed(a.op))
 		}
 	}
-	if s.returnOwed(); s.pending.number > 0 { // some callers that return permits may have left, so no error would reach them
+	if s.returnOwed(); s.pending.number > 0 { // an event, because callers that have stopped waiting get no error
 		s.emit(s.unconfirmed(s.pending.op))
 	}
 	for _, r := range s.pending.requests {
@@ -93,9 +93,9 @@ func (s *State) unconfirmed(op *scripts.CountOp) wait.Effect {
 	return wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: protocol.ErrClosed}}
 }
 
-// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so all calls are sent again, except those of tasks
-// that are never repeated (task.once). A repeat under the same id has no second effect. Effects emitted before the panic are carried out, except the
-// answer to the request that was being handled: the shell has answered it.
+// Distrust starts over after a panic. The state may be wrong, even about which calls were sent. So all calls are sent again, except those of tasks
+// that are never repeated (task.once). A repeat under the same id has no second effect. Effects emitted before the panic are carried out. The only
+// exception is the answer to the request that was being handled, because the shell has answered that request.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	s.disown(s.request)
 	s.retryAt = now + s.policy.Backoff(3)

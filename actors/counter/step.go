@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// State is everything that the actor of a counter knows. As with most locks, each process competes only once per name: one call at a time asks
-// for permits on behalf of the waiters, and one returns permits on behalf of all callers.
+// State is everything that the actor of a counter knows. As with most locks, each process competes only once per name: at most one call at a time
+// asks for permits, on behalf of the waiters, and at most one call at a time returns permits, on behalf of all callers.
 //
 // Permits have no owner, so Redis does not show whether a request was executed. Each request therefore has an id, and Redis keeps the request's
 // result under this id for a while. A request whose outcome is unknown is repeated under the same id.
@@ -27,15 +27,15 @@ import (
 //   - Every permit that Redis may have given to this process was handed to a waiter, or is accounted for in `owed`, in `pending`, in a task or in the
 //     attempt. Otherwise nothing would ever return it. If a permit is lost nevertheless, an event reports that (Unconfirmed).
 //   - A request whose outcome is unknown is repeated under its id, or undone. A new id would take or return its permits a second time.
-//   - No copy of a request is executed after Redis may have deleted the request's result (copies.limit), because it would count as a new
-//     request.
+//   - After Redis may have deleted the result of a request, no copy of the request is executed (copies.limit), because Redis would take the copy
+//     for a new request.
 type State struct {
 	// fixed at construction
 	policy  *wait.Policy
 	address *lease.Address
 
 	queue    wait.Queue // the waiters, oldest first
-	arrivals int64      // number of requests that have waited for a latch so far; it becomes the Number of the newest one
+	arrivals int64      // how many requests have waited for a latch so far; the newest of them has this value as its Number
 	attempt  attempt    // the request to Redis on behalf of the waiters
 	blocked  bool       // the oldest waiter has been refused, so a new try is refused without a call
 	left     int64      // the counter's value in the last reply
@@ -53,7 +53,7 @@ type State struct {
 	giving   *task   // the return in flight
 	tasks    []*task
 	answered []string      // requests whose results Redis need not keep
-	quietAt  time.Duration // since when only the results listed in `answered` are left to delete, or clock.Never if there is more to do
+	quietAt  time.Duration // since when nothing is left to do except to delete the results listed in `answered`; otherwise clock.Never
 	stage    wait.Stage
 
 	alarmAt time.Duration // the instant of the shell's timer, or clock.Never if it is off
@@ -96,14 +96,14 @@ func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	return s.takeEffects()
 }
 
-// takeEffects returns the effects and leaves none behind, because effects that are found after a panic count as not carried out.
+// takeEffects returns the effects and empties the list. Effects that are in the list after a panic have not been carried out.
 func (s *State) takeEffects() []wait.Effect {
 	effects := s.effects
 	s.effects = nil
 	return effects
 }
 
-// receive notes a message. Then advance does what follows from it.
+// receive records what a message changes in the state. Afterwards, the method advance makes the calls to Redis that have become necessary.
 func (s *State) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:
@@ -126,9 +126,9 @@ func (s *State) receive(now time.Duration, message any) {
 	}
 }
 
-// onRequest chooses how a request is served. A request that takes permits, or waits for a latch to reach zero, is queued. If a request returns
-// permits, they are added to those that are to be returned anyway. Any other request becomes a task of its own. While the runtime drains, permits can
-// still be returned, but not acquired.
+// onRequest chooses how a request is served. A request that takes permits, or waits for a latch to reach zero, is queued. The permits of a request
+// that returns permits are added to `pending`. Any other request becomes a task of its own. While the runtime drains, permits can still be returned,
+// but not acquired.
 func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	if s.stage >= wait.Closing || s.stage >= wait.Draining && r.Count.Enters() {
 		s.fail(r, protocol.ErrClosed)
@@ -165,8 +165,8 @@ func (s *State) onDone(now time.Duration, m *countDone) {
 
 // advance does whatever is due at this instant. Handlers only note messages and results; advance decides about the next call to Redis.
 //
-// Attempts come first, because an attempt that is not wanted any more leaves tasks: permits may have to be returned, and a reservation may have to be
-// ended. In this order, those tasks are sent in the same step.
+// Attempts come first, because dropping an attempt that is not wanted any more can create tasks: permits may have to be returned, and a reservation
+// may have to be ended. In this order, those tasks are sent in the same step.
 func (s *State) advance(now time.Duration) {
 	s.advanceAttempt(now)
 	s.advanceReservation(now)
@@ -195,8 +195,8 @@ func (s *State) advanceWatch(now time.Duration) {
 	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel()})
 }
 
-// advanceAnswered deletes the results that Redis need not keep. It does so once the counter has not been used for some time, because then no other
-// call deletes them. A call that fails is not repeated, because the results have a TTL.
+// advanceAnswered deletes the results that Redis need not keep, after the counter has not been used for some time. Until then, other calls delete
+// them. A deletion that fails is not repeated, because the results have a TTL.
 func (s *State) advanceAnswered(now time.Duration) {
 	if len(s.answered) == 0 || !s.quiet() {
 		s.quietAt = clock.Never
@@ -243,8 +243,8 @@ func (s *State) setAlarm() {
 	}
 }
 
-// send emits a call: the first one of a request, or a repeated one. A repeated call has the same arguments as the first, as far as its effect depends
-// on them. A call that changes something also carries the ids of results to delete.
+// send emits the first call of a request, or repeats the call. A repeat differs from the first call at most in its reservation and in the ids of
+// results to delete. Only a call that changes something carries such ids, and a call that does nothing but delete results (Forget).
 func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *task) {
 	if c.sent == 0 {
 		c.sent = max(now, 1)
@@ -284,8 +284,8 @@ func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration)
 	}
 }
 
-// leaveAnswered takes over the ids of the results that the calls of a dropped request should have deleted, so that the next call deletes these
-// results. Some may be gone already, which does no harm.
+// leaveAnswered is called when a request is dropped. The request's calls should have deleted some results. leaveAnswered puts the ids of these
+// results back into s.answered, so that the next call deletes them. Some may be gone already, which does no harm.
 func (s *State) leaveAnswered(c *copies) {
 	left := min(len(c.answered), answeredMax-len(s.answered))
 	s.answered, c.answered = append(s.answered, c.answered[:left]...), nil

@@ -23,8 +23,8 @@ type task struct {
 	retryAt  time.Duration
 }
 
-// pending is the sum of the permits to return once the return in flight has been confirmed. Returns can be added up, because their order does
-// not matter.
+// pending has the permits for the next return, which is sent when no other return is in flight. The permits of several requests can be added up,
+// because the order of returns does not matter.
 type pending struct {
 	op       *scripts.CountOp
 	number   int64
@@ -92,7 +92,7 @@ func (s *State) undo(op *scripts.CountOp, c *copies) {
 //     outcome stays unknown.
 //   - There is no reply, or the call arrived too late: the call is repeated until the task's patience is over. An Ask also ends when
 //     the runtime closes.
-//   - Whatever the result, a task that is not repeated (once) ends.
+//   - A task that is never repeated (task.once) ends, whatever the result is.
 func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 	_, late := scripts.LateBy(m.err)
 	switch {

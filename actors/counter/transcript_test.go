@@ -51,7 +51,7 @@ type countPlayer struct {
 	requests map[string]*wait.Request
 	names    map[*wait.Request]string
 	calls    []*countCall // on their way
-	breakAt  int          // number of ids until the one that makes the step panic, or 0 if none does
+	breakAt  int          // the step panics when it makes the id with this number, counted from now; 0 for no panic
 	sent     map[*countCall]time.Duration
 }
 
@@ -150,8 +150,8 @@ func (p *countPlayer) ask(verb string, a machinetest.Arguments) any {
 	return r
 }
 
-// answer makes the result of the call in flight. If there are several, the line names the request or the operation of one of them. A line with "done"
-// says how many permits are left, and for an acquire also which waiters were served and whether the call made a reservation.
+// answer makes the result of a call in flight. If several calls are in flight, the line names the request or the operation of the call. A line with
+// "done" says how many permits are left. For an acquire it also says which waiters were served, and whether the call made a reservation.
 func (p *countPlayer) answer(verb string, a machinetest.Arguments) any {
 	call := p.flying(a)
 	done := &countDone{call: call, class: scripts.Done, sent: p.sent[call]}
@@ -258,7 +258,7 @@ func (p *countPlayer) printAnswer(r *wait.Request) {
 	}
 }
 
-// If a look (the call that reads the count) has not been sent yet, it also serves further waiters: they cause no second look.
+// While a look (the call that reads the count) has not been sent yet, further waiters cause no second look.
 func TestStep_UnsentLookKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	p := newCountPlayer(t, "")

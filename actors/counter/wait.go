@@ -26,8 +26,9 @@ const attemptMax = 100
 
 // onWait queues a waiter, or refuses it at once.
 //
-// A waiter for zero (of a latch) needs a look, a call that reads the count. The look must be sent after the waiter came, because the count may have
-// been zero before and have risen since. So waiters for zero are numbered, and each look has the number of the last waiter that it can answer.
+// A request that waits for a latch to reach zero needs a look, a call that reads the count. The look must be sent after the request has come. An
+// older look may have read a zero although the count had risen again when the request came. So these requests are numbered, and each look has the
+// number of the last request that it can answer.
 func (s *State) onWait(now time.Duration, r *wait.Request) {
 	switch {
 	case r.Try && s.blocked:
@@ -52,9 +53,9 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 	}
 }
 
-// wake schedules the next attempt for this instant at the latest. If an attempt is in flight, wake only notes the instant (wokenFor). The next
-// attempt then follows the one in flight, because permits may have been returned after that attempt's script ran. If the last attempts have failed
-// and none is in flight, wake changes nothing: the back-off decides when the next attempt is made.
+// wake makes sure that the next attempt is made at the instant `at` or earlier. If an attempt is in flight, wake only notes the instant (wokenFor).
+// The next attempt then follows the one in flight, because permits may have been returned after the script of the one in flight ran. If the last
+// attempts have failed and none is in flight, wake changes nothing: the back-off decides when the next attempt is made.
 func (s *State) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:
@@ -150,8 +151,8 @@ func (s *State) onAttemptDone(now time.Duration, m *countDone) {
 
 // onTaken gives the acquired permits to the waiters.
 //
-// At first all permits of the reply count as owed; then each waiter that is still there takes its own. The permits that are left are returned. An
-// attempt that took nothing is over only if no copy of it can run any more: a late one would take permits that nobody waits for.
+// At first all permits of the reply count as owed. Then each waiter that is still there takes its permits, and the remaining permits are returned. An
+// attempt that took nothing is over only if no delayed copy of it can run any more, because such a copy would take permits that nobody waits for.
 func (s *State) onTaken(now time.Duration, m *countDone) {
 	a := s.attempt
 	taken := false
@@ -221,8 +222,8 @@ func (s *State) onLooked(now time.Duration, m *countDone) {
 // waitOn decides when the waiters try again: when a message arrives, or at the latest when a timer ends. If there was no subscription before the
 // attempt, they also try again when the new subscription is confirmed.
 //
-// If nobody was refused, the next waiters try at once: an attempt is for attemptMax waiters at most. They also try at once if a message came
-// during the attempt, because permits may have been returned after the script ran.
+// If nobody was refused, the next waiters try at once. There may be such waiters, because one attempt serves at most attemptMax of them. If a message
+// came during the attempt, the refused waiters also try at once, because permits may have been returned after the script ran.
 func (s *State) waitOn(now time.Duration) {
 	switch {
 	case !s.blocked:
@@ -266,8 +267,8 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	}
 }
 
-// failed notes an attempt without a reply. It refuses tries, and waiters whose patience is over because Redis has been silent for so long. For the
-// other waiters the attempt continues. If none of its waiters is left, it is undone.
+// failed notes that an attempt has failed. It refuses tries, and waiters for which Redis has been silent for longer than their patience. For the
+// other waiters the attempt is repeated. If no waiter of the attempt is left, the attempt is undone.
 func (s *State) failed(now time.Duration, m *countDone) {
 	s.failures.Add(now, &m.call.Call, m.err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)

@@ -13,10 +13,10 @@ import (
 // its process for a while, the process makes a reservation. While a reservation lasts, the acquire scripts of other runtimes take no permits.
 // Redisson's clients ignore reservations.
 //
-// A reservation blocks nobody for ever: it is a key that expires unless it is renewed. When its length is over, the runtime ends it, even if the
-// waiter has not got its permits; then the next reservation is twice as long. When a runtime has ended a reservation, a rest begins: nobody may
-// make another one for as long as the reservation lasted, so half of the time is left to other waiters. If a reservation expires because its
-// runtime crashed or could not reach Redis, another one may follow at once.
+// A reservation blocks nobody for ever: it is a key that expires unless it is renewed. When the time of a reservation is over, the runtime ends it,
+// even if the waiter has not got its permits. The waiter's next reservation is twice as long. When a runtime has ended a reservation, a rest begins,
+// during which nobody may make another one. The rest is as long as the reservation was, so half of the time is left to other waiters. If a
+// reservation expires because its runtime crashed or could not reach Redis, there is no rest.
 type want struct {
 	head   *wait.Request    // the oldest waiter
 	since  time.Duration    // when head became the oldest waiter
@@ -30,8 +30,8 @@ type want struct {
 const (
 	wantAfter = 100 * time.Millisecond // a waiter for several permits that has been the oldest for this long may reserve them
 	wantMax   = 30 * time.Second       // longest reservation
-	wantStep  = time.Second            // one attempt reserves for this long at most; a later one renews or ends the reservation before
-	wantSlack = wantStep / 3           // Redis keeps a reservation for this much longer: it must not expire before the call that ends it arrives
+	wantStep  = time.Second            // one attempt reserves for at most this long; the next one renews or ends the reservation in time
+	wantSlack = wantStep / 3           // Redis keeps a reservation for this much longer, so that the call that ends it arrives before it expires
 	restMin   = 50 * time.Millisecond  // shortest rest
 )
 
@@ -104,8 +104,8 @@ func (s *State) reserveAt(now time.Duration) time.Duration {
 	return clock.Never // another process has a reservation: the next poll is early enough
 }
 
-// advanceReservation ends a reservation that has no waiter any more, because other processes would wait until it expires. It does so by an acquire
-// without waiters. While the runtime drains or closes, the call also ends a rest that has begun.
+// advanceReservation ends a reservation when no waiter is left, because otherwise other processes would have to wait until the reservation expires.
+// The call for this is an acquire without waiters. While the runtime drains or closes, advanceReservation also ends a rest that has begun.
 func (s *State) advanceReservation(now time.Duration) {
 	w := &s.want
 	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {

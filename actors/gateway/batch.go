@@ -73,7 +73,7 @@ type reply struct {
 	node    *redisnode.Node // the node that sent it
 	value   any
 	err     error
-	unacked error // why the script's writes may be on too few replicas, or nil if enough have acknowledged them or none had to
+	unacked error // the reason why too few replicas may have the script's writes; nil if enough have acknowledged them, or if none had to
 }
 
 // scratch is memory that a worker uses for one batch after the other.
@@ -104,8 +104,8 @@ func (b *batch) client(n *redisnode.Node) redis.UniversalClient {
 	return n.Client
 }
 
-// errApart is the reply to a call whose bundle was refused as a whole, because the user lacks a right that one of its calls needs.
-// The calls are then sent again, each by itself.
+// errApart is the reply to each call of a bundle that Redis has refused as a whole, because the Redis user lacks a right that one of the calls needs.
+// Each of these calls is then sent again by itself.
 var errApart = errors.New("not together with others")
 
 // pack makes parcels of the open calls. On a cluster calls are not bundled, because one script can reach one slot only. Calls of a bundle

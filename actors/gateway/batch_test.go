@@ -18,7 +18,8 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// If the reply to a pipeline's mark is missing, none of its replies count, except refusals by a server that refuses the mark as well.
+// If the expected reply to a pipeline's mark is missing, the replies to the other commands of the pipeline do not count. The only exception: a
+// refusal counts if the server refuses the mark, too.
 func TestBatch_MarkDecidesWhatCounts(t *testing.T) {
 	const done, refused, unknown = scripts.Done, scripts.Refused, scripts.Unknown
 	loading, broken := refusal("LOADING x"), io.ErrUnexpectedEOF

@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// clusterGateway has a gateway for each master of a cluster, so that calls to a silent master do not delay others. It forwards each call by its key,
-// and decides nothing else. A goroutine that holds the mutex of a clusterGateway may lock that of a gateway, but not the other way round.
+// clusterGateway has a gateway for each master of a cluster, so that calls to a silent master do not delay others. It forwards each call to the
+// gateway of the master that has the call's key. A goroutine that holds the mutex of a clusterGateway may lock the mutex of a gateway, but not the
+// other way round.
 type clusterGateway struct {
 	// fixed at construction
 	sender  *Sender
@@ -26,7 +27,7 @@ type clusterGateway struct {
 	gateways map[*redisnode.Node]*nodeGateway
 	waiting  line // calls whose master is not known yet
 	learning bool
-	failures int         // discoveries in a row after which calls still waited
+	failures int         // how many discoveries in a row did not find the master of every waiting call
 	pause    clock.Timer // before the next discovery
 	stopped  bool
 	group    sync.WaitGroup // goroutines that ask the servers, and gateways that stop

@@ -21,7 +21,7 @@ type Gateway interface {
 	// Run is Submit for a goroutine that waits for the result anyway: an idle gateway sends the call on that goroutine. If Redis does not
 	// answer, Run returns within twice redisnode.Silence. A hook of the client can block Run for longer.
 	Run(call *rpc.Call)
-	// Resume ends the pause of this gateway after an outage. The watchdog calls it when its renewals have been answered; see Recovered.
+	// Resume ends the pause of this gateway after an outage. The watchdog calls Resume when the renewals have been answered; see Recovered.
 	Resume()
 	// Stop ends the gateway. The returned channel is closed when the last worker has returned from Redis. Calls that are still in line may stay
 	// unanswered.
@@ -34,7 +34,7 @@ type Options struct {
 	ForReplicas   bool // replicas must acknowledge the grants of this gateway's calls
 }
 
-// New starts a gateway. On a cluster it starts a common one that forwards to a gateway for each master.
+// New starts a gateway. On a cluster, the gateway only forwards calls: it starts a further gateway for each master.
 func New(s *Sender, o Options) Gateway {
 	if cluster, ok := s.Nodes.(*redisnode.Cluster); ok {
 		return newClusterGateway(s, cluster, o)
@@ -48,8 +48,8 @@ func New(s *Sender, o Options) Gateway {
 // the gateway block in go-redis, and post results straight to the actors that made the calls.
 //
 // It is an object with a mutex and not an actor, so that a call costs no message. The gateway sends nothing while it holds the mutex: messages wait
-// in `outgoing`. Otherwise it could deadlock, because a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit
-// its next call.
+// in `outgoing`. Otherwise it could deadlock: a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit its
+// next call, which needs the mutex.
 //
 // It enforces the deadlines of calls itself, because go-redis does not. A call without a reply at its deadline is answered with an unknown outcome. A
 // worker that hangs with such a call is replaced, unless StuckMax workers hang already. The gateway does not interpret results, except to see whether
@@ -74,7 +74,7 @@ type gateway struct {
 	inFlight []*batch         // oldest first
 	free     int              // idle workers
 	stuck    int              // workers that hang with a batch whose calls have all been answered
-	away     map[string]*road // redirected calls, by the address to which the first redirection leads
+	away     map[string]*road // redirected calls, by the address in the first redirection of each call
 	checkAt  time.Duration
 	timer    clock.Timer
 	unused   []leash // contexts of batches that have ended
@@ -89,7 +89,8 @@ const (
 	StuckMax = 4   // hanging workers that are replaced; if one more hangs, nothing is sent
 )
 
-// message is on its way to an actor or, if it is a call that belongs to another master, to the clusterGateway.
+// message waits to be sent when the mutex is free. It goes to an actor; if it is a call that belongs to another master, it goes to the
+// clusterGateway.
 type message struct {
 	to      rpc.Caller
 	content any
@@ -104,12 +105,12 @@ func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 // Submit takes a call.
 func (g *gateway) Submit(call *rpc.Call) { g.deliver(g.take(call, false)) }
 
-// Run takes a call of a goroutine that waits for the result. If the gateway is idle, the goroutine sends the call itself. If a
-// worker sent it, one thread would be woken for the call and another for the result, which costs more CPU than sending.
+// Run takes a call of a goroutine that waits for the result. If the gateway is idle, the goroutine sends the call itself. A worker would have to be
+// woken for the call, and the goroutine for the result, which costs more CPU than sending.
 //
-// The batch of a caller is like that of a worker, except that it ends after redisnode.Silence. Otherwise it could hold up the caller for longer,
-// because go-redis returns neither when the caller's context ends nor when the gateway gives the call up. A read that has begun when the batch ends
-// takes up to redisnode.Silence more.
+// A batch that a caller sends ends after redisnode.Silence. Apart from that, it is like a batch that a worker sends. Without this limit, the batch
+// could hold up the caller for longer, because go-redis returns neither when the caller's context ends nor when the gateway gives the call up. If a
+// read has begun when the batch ends, the read takes up to redisnode.Silence more.
 func (g *gateway) Run(call *rpc.Call) { g.deliver(g.take(call, true)) }
 
 // take puts a call in line, and returns the messages that are to be sent when the mutex is free.
@@ -270,7 +271,7 @@ func (g *gateway) batchOf(calls []*rpc.Call, now time.Duration) *batch {
 	return b
 }
 
-// arm sets the timer to the next instant at which something is due. It never postpones the timer, not even if the calls that would be due then have
+// arm sets the timer to the next instant at which something is due. It never postpones the timer, even if the calls for which the timer was set have
 // been answered. So a busy gateway sets the timer once per reply timeout, instead of once per batch.
 func (g *gateway) arm() {
 	if g.stopped {
@@ -351,7 +352,7 @@ func (g *gateway) giveUp(b *batch, now time.Duration) {
 		return
 	}
 	if g.stuck == StuckMax {
-		b.due = now + redisnode.Silence // no further worker is replaced before one of those that hang has returned; look again later
+		b.due = now + redisnode.Silence // no worker can be replaced until a hanging one has returned, so check again later
 		return
 	}
 	g.remove(b)
