@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// hooks checks how the hooks of the user's client change the names of keys and channels in the calls of scripts. The same prefix before every key
-// does no harm, because scripts derive all further names from those in the call. After any other change of a key, a lock may have two holders.
-// Subscriptions do not pass through hooks. So if a hook renames a channel, releases are published on the new name, and nobody is subscribed to it.
+// hooks checks what the hooks of the user's client do to the keys and channels in script calls. The same prefix before every key does no harm,
+// because scripts derive all further names from the keys in the call. Any other change of a key may give a lock two holders. Subscriptions do not
+// pass through hooks. So if a hook renames a channel, releases are published on the new name, and nobody is subscribed to it.
 func (c *check) hooks(ctx context.Context, trials []trial) []finding {
 	var calls []scripts.Call
 	for _, t := range trials {
@@ -68,7 +68,7 @@ func renamed(needed scripts.Needs, replies []reply) (map[string]string, error) {
 	return renamed, nil
 }
 
-// renaming is a channel that a hook renames in scripts.
+// renaming is a channel whose name a hook changes in script calls, and the new name.
 type renaming struct{ channel, got string }
 
 // unheard returns a finding for each channel whose subscribers miss what a script publishes on it.

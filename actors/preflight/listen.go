@@ -14,7 +14,8 @@ type subscription struct {
 	sharded bool
 }
 
-// listen subscribes to channels, and calls f with the server's answer for each: a refusal, or nil. If an answer is missing, it does not call f.
+// listen subscribes to channels and waits for the server's answers. Then it calls f once, with one entry of `in` for each channel: the refusal, or
+// nil. If any answer is missing, it does not call f.
 func (c *check) listen(ctx context.Context, channels []subscription, f func(pubsub *redis.PubSub, in []error)) {
 	var err error
 	defer redisnode.RecoverTo(&err)
@@ -26,11 +27,12 @@ func (c *check) listen(ctx context.Context, channels []subscription, f func(pubs
 	if err == nil {
 		f(pubsub, in)
 	}
-	_ = pubsub.Close() // not deferred: if go-redis panics while it reconnects, a mutex that Close needs may stay locked; no connection is open then
+	_ = pubsub.Close() // not deferred: after a panic of go-redis in a reconnect, Close may hang on a locked mutex, and no connection is open
 }
 
-// eachChannel sends one command for each channel, all before it reads the first answer. A single command for all channels would not do: the server
-// would refuse it if the right to any channel were missing. refused has for each channel the refusal, or nil. err says why an answer is missing.
+// eachChannel sends one command for each channel, all before it reads the first answer. It does not send one command for all channels, because the
+// server would refuse that command if the right to any one channel were missing. refused has one entry for each channel: the refusal, or nil. If an
+// answer is missing, err says why.
 func eachChannel(
 	ctx context.Context, pubsub *redis.PubSub, channels []subscription, plain, sharded func(ctx context.Context, channels ...string) error,
 ) (refused []error, err error) {

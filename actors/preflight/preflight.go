@@ -157,8 +157,8 @@ type check struct {
 	user string // the user of the connection, for messages
 }
 
-// reach pings the server. It does not wait for go-redis, which may dial for longer than the whole check may take: the check must end in time to
-// name the silent server.
+// reach pings the server. go-redis may dial for longer than the whole check may take. reach does not wait that long, so that the check ends in time
+// to name the silent server.
 func (c *check) reach(ctx context.Context) error {
 	answer := make(chan error, 1)
 	c.Asking.Go(func() {
@@ -193,8 +193,8 @@ type reply struct {
 	err   error
 }
 
-// send sends commands in one pipeline. go-redis does not repeat them. Even a single command is sent in a pipeline, as the gateways do, because hooks of
-// the user's client may treat pipelines differently.
+// send sends commands in one pipeline. go-redis does not repeat them. Even a single command is sent in a pipeline, as the gateways do, because hooks
+// of the user's client may treat pipelines differently.
 func (c *check) send(ctx context.Context, commands ...[]any) []reply {
 	replies := make([]reply, len(commands))
 	sent := make([]redisnode.Command, len(commands))
@@ -226,7 +226,7 @@ func (c *check) ask(ctx context.Context, args ...any) (any, error) {
 	return r.value, r.err
 }
 
-// calls loads scripts and sends calls of them, in this order. All of it is one pipeline: a check makes hundreds of calls, and has to end in time on
+// calls sends one pipeline, which first loads the scripts and then calls them. A check makes hundreds of calls. With one pipeline it ends in time on
 // slow networks, too.
 func (c *check) calls(ctx context.Context, calls ...scripts.Call) []reply {
 	var loads, sent [][]any
@@ -260,8 +260,8 @@ func (c *check) calls(ctx context.Context, calls ...scripts.Call) []reply {
 // throwAwayMark is the beginning of the names that a check uses.
 const throwAwayMark = "holdfast-check-"
 
-// throwAway returns a key that this server stores, made from a throw-away name. It returns "" if the server has no slots, or none to which
-// Options.NameMapper leads.
+// throwAway returns a key that this server stores, made from a throw-away name. It returns "" if there is no such key: the server has no slots, or
+// Options.NameMapper maps no name to any of its slots.
 func (c *check) throwAway() (key string, err error) {
 	parts := map[uint16]bool{}
 	for n := range 100_000 {
@@ -302,8 +302,8 @@ func (c *check) trials(kinds []*scripts.Kind) (trials []trial) {
 
 // scripts runs every script of all kinds. It is called only when no right is missing: a missing right would explain a failure.
 //
-// A pipeline has the calls of one or more kinds, and no kind's calls are in two pipelines. Otherwise a server that falls silent between the two could
-// keep what the first calls have written and the later ones would delete.
+// All calls of one kind are sent in one pipeline, which may also contain the calls of other kinds. If a kind's calls were split between two pipelines
+// and the server fell silent between them, the server could keep what the first calls have written and the later calls would have deleted.
 func (c *check) scripts(ctx context.Context, trials []trial) (findings []finding) {
 	failed := map[string][]string{} // by error text: the scripts and commands that failed
 	why := map[string]error{}

@@ -184,8 +184,8 @@ const errUntried = refusalOf("NOPERM it cannot be tried before the other rights 
 // pushes reports whether the scripts call RPUSH, the one command that leaves something behind.
 func (t trial) pushes() bool { return slices.Contains(t.needed.Commands, "rpush") }
 
-// rpush adds the question about RPUSH, if the scripts call it. DEL and LPOP remove what is pushed, so rpush asks only if one of them may be called.
-// Without a right to the key, RPUSH is refused as well, so it leaves nothing behind.
+// rpush adds the question about RPUSH, if the scripts call RPUSH. The question leaves nothing behind. It is asked only if the user may call DEL or
+// LPOP, which removes what RPUSH has added. If the right to the key is missing, the server refuses RPUSH, too.
 func (n *needs) rpush(t trial) {
 	if !t.pushes() {
 		return
@@ -202,7 +202,7 @@ func (n *needs) rpush(t trial) {
 
 // denial describes how the server refuses a command in a script.
 type denial struct {
-	command bool // true if the right to call the command is missing, false if only the right to its key or channel is
+	command bool // true if the right to call the command is missing; false if the right to its key or channel is missing
 	channel bool
 	err     error
 }

@@ -52,7 +52,7 @@ func unreachable(by *redisnode.Errors, err error) finding {
 
 // about is what a server reports about itself. A field is "" if the server does not report it.
 type about struct {
-	version  string // the version of Redis; "" for servers that only report with which Redis they are compatible
+	version  string // the version of Redis; "" for other servers, such as Valkey, which report the version of Redis that they are compatible with
 	role     string
 	mode     string
 	policy   string

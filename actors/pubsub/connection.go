@@ -11,12 +11,12 @@ import (
 
 // connection is a connection of a link. One goroutine reads, and another one writes subscriptions.
 //
-// After an error, go-redis would by itself subscribe again to all channels in one command, and would drop a refusal. So go-redis is kept from
-// connecting again: each connection is a PubSub of its own, and is used under the context redisnode.Connected.
+// By itself, go-redis would connect again after an error and subscribe to all channels in one command, and a refusal of that command would be lost.
+// So go-redis must not connect again: each connection of a link has a PubSub of its own, and uses it under the context redisnode.Connected.
 type connection struct {
 	pubsub *redis.PubSub
 	server *redisnode.Node
-	try    int             // server is Nodes.Any of this number, or the node of the link
+	try    int             // the argument of Nodes.Any that gave the server; without meaning if the link has a node of its own
 	ctx    context.Context // ends with the connection
 	end    context.CancelFunc
 	wake   chan struct{} // wakes the writer
@@ -48,16 +48,16 @@ func (l *link) connect(try int) (worked bool) {
 	writer.Go(func() { l.write(c) })
 	worked = l.read(c)
 
-	// These calls are not deferred, because writer.Wait and pubsub.Close may need a mutex that a panic leaves locked for ever: in read, go-redis calls
-	// the user's DialHook with the mutex locked, and nothing unlocks it if the hook panics or ends its goroutine. If the hook hangs, this link gets no
-	// messages until it returns.
+	// The calls below are not deferred. In read, go-redis calls the user's DialHook while it holds a mutex of the PubSub. If the hook panics or ends its
+	// goroutine, nothing unlocks the mutex, and writer.Wait and pubsub.Close may wait for it for ever. If the hook hangs, this link gets no messages
+	// until the hook returns.
 	c.end()
 	writer.Wait()
 	_ = pubsub.Close()
 	return worked
 }
 
-// dial makes a connection and sends a ping. The client's timeouts bound the handshake of a go-redis connection.
+// dial makes a connection and sends a ping. Its context does not bound go-redis's handshake on the new connection; the client's timeouts do.
 func (l *link) dial(n *redisnode.Node) (*redis.PubSub, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, deadAfter)
 	defer cancel()
@@ -69,7 +69,8 @@ func (l *link) dial(n *redisnode.Node) (*redis.PubSub, error) {
 	return pubsub, nil
 }
 
-// begin makes c the connection of the link; a nil c means that the link has none now. The reply to the ping that dial has sent is still to come.
+// begin makes c the connection of the link. If c is nil, the link has no connection now. begin also notes that the server has yet to reply to the
+// ping that dial has sent.
 func (l *link) begin(c *connection) {
 	_ = l.change(func() error {
 		l.conn = c

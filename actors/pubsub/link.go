@@ -14,12 +14,13 @@ import (
 )
 
 // link receives messages over one connection (connection.go), and replaces the connection when it breaks. Another goroutine checks that the server is
-// still the right one (link_server.go). The goroutines of a link share only the fields under mu with the actor. Until the actor has read the updates,
-// the link sends it only one message, no matter how many arrive from Redis. So a flood costs one map entry per channel.
+// still the right one (link_server.go). The goroutines of a link share with the actor only the fields under mu. The link notifies the actor when
+// there are updates, and does not notify it again before the actor has read them. So a flood of messages from Redis costs one message to the actor,
+// and one map entry per channel.
 type link struct {
 	config *Config
 	owner  *actor.PID
-	node   *redisnode.Node // the master whose messages it receives, by sharded subscriptions; if nil, it receives the messages of all masters
+	node   *redisnode.Node // the master whose messages the link receives, by sharded subscriptions; nil if it receives those of all masters
 	ctx    context.Context // ends with the link
 	cancel context.CancelFunc
 	group  sync.WaitGroup
@@ -54,7 +55,7 @@ const (
 	// After a connection that lasted for linkPeace, the next one is made within about 20 ms. If the connection broke sooner, but the server had replied
 	// on it, the pause is about 160 ms at most, and 80 ms on average.
 	linkPeace = time.Second
-	brokenMax = 4 // after a connection on which the server replied, at most this many failures count for the pause
+	brokenMax = 4 // limit on the failures that lengthen the pause, if the server replied on the last connection
 
 	textsMax = 10_000 // limit on the number of demands that the actor has not read yet; the locks of this library never send so many
 )
@@ -124,8 +125,8 @@ func (l *link) toPost() bool {
 	return post
 }
 
-// run makes one connection after the other. The pauses between them depend on how long the connections last. A function of the user that go-redis
-// calls may end the goroutine (runtime.Goexit); then another one continues.
+// run makes one connection after the other. The pause before the next connection depends on how long the last one lasted. A function of the user that
+// go-redis calls may end this goroutine (runtime.Goexit). In that case, another goroutine continues.
 func (l *link) run() {
 	over := false
 	defer func() {

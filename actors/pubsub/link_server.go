@@ -7,24 +7,25 @@ import (
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
-// A link checks its server every 5 s while the check succeeds. If a Redis service does not count the receivers of a message correctly, each check
-// fails and costs a connection, so the interval grows.
+// A link checks its server every 5 s. The method stay doubles the interval after each check that fails, because a failed check costs a connection,
+// and because each check fails if a Redis service does not count the receivers of a message correctly.
 const (
 	serverEvery    = 5 * time.Second
 	serverEveryMax = 5 * time.Minute
 )
 
-// remind asks the subscriber every 5 s to compare the master of the link with the masters that the cluster client knows now. Without that, the link
-// would not notice that its master has become a replica: the connection stays open, and the replica passes the messages of the new master on. But a
-// release at the new master does not count this subscriber.
+// remind asks the subscriber every 5 s to compare the master of the link with the masters that the cluster client knows now. The link itself does not
+// notice that its master has become a replica: the connection stays open, and the replica passes on the messages of the new master. But a release at
+// the new master does not count this subscriber, so the releasing process concludes that nobody waits for the lock.
 func (l *link) remind() {
 	for l.pause(serverEvery) {
 		l.config.Root.Send(l.owner, linkDue{l})
 	}
 }
 
-// move ends the connection of a link for all masters when its server has been replaced as a master, or has lost the slot by which it was chosen. The
-// server may have left the cluster: then the connection stays, but the messages of the cluster do not arrive there any more.
+// move is for a link that receives the messages of all masters. Such a link is connected to the master of some slot (Nodes.Any). When the slot has
+// another master, move ends the connection, so that the link connects to the new master. Without move, the connection to a server that has left the
+// cluster would stay open, but the messages of the cluster would no longer arrive on it.
 func (l *link) move() {
 	for l.pause(serverEvery) {
 		l.mu.Lock()
@@ -44,7 +45,8 @@ func (l *link) move() {
 // may have become a replica of the new one, and a master passes messages on to its replicas. But a release at the new master does not count this
 // subscriber, so the releasing process concludes that nobody waits for the lock.
 //
-// To detect this, the link publishes to a channel to which only it is subscribed, by the route of the commands. The message must have a receiver.
+// To detect this, stay publishes to a channel to which only this link is subscribed, through the client that sends the commands. If the message has
+// no receiver, the link is connected to another server than that client.
 func (l *link) stay() {
 	own, err := l.config.Own()
 	if err != nil {
@@ -62,7 +64,7 @@ func (l *link) stay() {
 			every = serverEvery
 		default:
 			every = min(2*every, serverEveryMax)
-			c.end() // the link then connects again, by the route of the commands
+			c.end() // the link then connects again, and so reaches the same server as new connections for commands
 		}
 	}
 }

@@ -34,7 +34,8 @@ func (s *standstill) SendSystemMessage(*actor.PID, any) {}
 func (s *standstill) Send(message any)                  { s.messages = append(s.messages, message) }
 func (s *standstill) Stop(*actor.PID)                   {}
 
-// While the subscriber does nothing, a flood of messages costs it one message, and the link one entry per channel. Nothing is lost.
+// If the subscriber does not read the updates, a flood of messages causes only one message to the subscriber, and one entry per channel in the link.
+// No message is lost.
 func TestLink_FloodIsOneMessage(t *testing.T) {
 	const flood, channels = 1_000_000, 100
 	system, owner := actor.NewActorSystem(), &standstill{}
@@ -63,8 +64,8 @@ func TestLink_FloodIsOneMessage(t *testing.T) {
 	assert.Len(t, owner.messages, 2, "the next message is announced to the subscriber again")
 }
 
-// A demand and the confirmation of its channel may both arrive, in either order, before the subscriber reads the updates. The demand is still
-// passed on, because it would be repeated only after a second.
+// A demand and the confirmation of its channel may both arrive, in either order, before the subscriber reads the updates. The subscriber must pass
+// the demand on nevertheless: the next demand would arrive only a second later.
 func TestSubscriber_DemandBesideAConfirmation(t *testing.T) {
 	demand := &redis.Message{Channel: "demand", Payload: "g1 orders"}
 	confirmation := &redis.Subscription{Kind: "subscribe", Channel: "demand"}
@@ -93,7 +94,7 @@ func TestLink_SilentConnectionIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32
 		client := redis.NewClient(&redis.Options{
-			Addr:        "127.0.0.1:6379", // no name to look up: the resolver's channels belong to the first bubble that uses it
+			Addr:        "127.0.0.1:6379", // no host name: a look-up would use channels of the resolver, which belong to the bubble of another test
 			ReadTimeout: -1, WriteTimeout: -1, PoolSize: 1, MaxRetries: -1,
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				dials.Add(1)

@@ -53,13 +53,14 @@ type subscriber struct {
 
 	// owned by the actor
 	channels map[string]*channelState
-	links    map[*redisnode.Node]*link // by the master whose messages a link receives; the key is nil if it receives those of all masters
+	links    map[*redisnode.Node]*link // by the master of the link; the key is nil for the link that receives the messages of all masters
 	ended    sync.WaitGroup            // links that are closing
 	again    clock.Timer               // retries the channels that Redis has refused
 	againAt  time.Duration
 }
 
-// channelState is a channel with waiters, or a channel that Redis has refused and whose pause before the next attempt has not ended.
+// channelState is a channel that has waiters, or that Redis has refused. Without waiters, a refused channel is kept until the pause before the next
+// attempt has ended.
 type channelState struct {
 	name    string
 	link    *link // nil if the master is not known yet or Redis has refused to subscribe
@@ -67,13 +68,14 @@ type channelState struct {
 	ready   bool // the server has confirmed the subscription
 
 	refusals int           // refusals in a row
-	alone    bool          // Redis has rejected the channel, maybe because of another channel in its command: the next command names this channel alone
+	alone    bool          // the next command names this channel alone: Redis has rejected the last one, maybe because of another channel
 	retryAt  time.Duration // after a refusal, the instant of the next attempt, or 0 if no attempt is planned
 	reported bool          // an event has reported the refusals
 }
 
 type (
-	// Subscribe subscribes an actor to a channel, for waiters of the lock with this name. Messages to an actor that has stopped are dropped.
+	// Subscribe subscribes an actor to a channel. Name is the name of the lock that the actor's waiters want; events report it. Messages to an actor
+	// that has stopped are dropped.
 	Subscribe struct {
 		Channel string
 		Name    string
@@ -104,8 +106,8 @@ type (
 const (
 	// linkRest is the time for which a connection stays open after the last waiter has left.
 	linkRest = 10 * time.Second
-	// refusalsMax is the number of refusals in a row after which an event reports them, if the cause may pass by itself. That many refusals take
-	// a second or two.
+	// refusalsMax is the number of refusals in a row after which an event reports them. It is for refusals whose cause may pass by itself; others are
+	// reported earlier. That many refusals take a second or two.
 	refusalsMax = 8
 )
 
@@ -219,9 +221,9 @@ func (s *subscriber) leave(c actor.Context, state *channelState) {
 	l.closing = s.Clock.AfterFunc(linkRest, func() { root.Send(self, linkIdle{l}) })
 }
 
-// followSlots subscribes to the channels whose master was not known before, and moves the channels whose slots have another master now to the link of
-// that master. Their waiters are woken when the new master has confirmed the subscriptions. If the parameter `of` is not nil, only channels of that
-// link are moved.
+// followSlots subscribes to the channels whose master was not known before. If the slot of a channel has a new master, followSlots moves the channel
+// to the link of that master. The channel's waiters are woken when the new master has confirmed the subscription. If the parameter `of` is not nil,
+// followSlots handles only the channels of the link `of`.
 func (s *subscriber) followSlots(c actor.Context, of *link) {
 	for channel, state := range s.channels {
 		if of != nil && state.link != of || state.retryAt > 0 {
@@ -236,9 +238,9 @@ func (s *subscriber) followSlots(c actor.Context, of *link) {
 	}
 }
 
-// onUpdates passes the updates of a link on to the waiters. A confirmation of a channel that was subscribed to before means that the connection was
-// replaced. Messages may have been lost meanwhile, so the waiters learn how many channels share the connection (Among), and spread their
-// attempts.
+// onUpdates passes the updates of a link on to the waiters. A channel may be confirmed again, because the connection was replaced, or be confirmed
+// after refusals. In both cases messages may have been lost, so many waiters may try at once. ChannelReady therefore says how many channels share the
+// connection (Among), and the waiters spread their attempts.
 func (s *subscriber) onUpdates(c actor.Context, l *link) {
 	again, pauses := 0, map[int]time.Duration{}
 	told := l.updates()

@@ -15,12 +15,12 @@ import (
 // most one command without a reply: otherwise the reply to a second command could be taken for the reply to the first.
 type subscriptions struct {
 	sharded bool
-	wanted  map[string]bool // true if the channel gets a command of its own, because one forbidden channel makes Redis reject its whole command
+	wanted  map[string]bool // true if the channel gets a command of its own: Redis rejects a whole command if one of its channels is forbidden
 
 	// of the present connection
 	has     map[string]bool     // channels whose subscription the server has confirmed
 	asking  map[string]bool     // channels in a command without a reply
-	changed map[string]struct{} // the channels that the next call of the method `next` looks at
+	changed map[string]struct{} // the channels for which the next call of the method `next` decides what to send
 	asked   []ask               // the commands without a reply, the oldest first
 	alone   []string            // channels that wait for a command of their own
 	waits   map[string]struct{} // the channels in `alone`, as a set
@@ -126,7 +126,7 @@ func (s *subscriptions) wait(channel string) {
 	}
 }
 
-// admit returns the commands with a single channel for which there is room.
+// admit returns further commands with a single channel, as many as singlesMax allows.
 func (s *subscriptions) admit() (send []ask) {
 	for len(s.alone) > 0 && s.singles+len(send) < singlesMax {
 		channel := s.alone[0]
@@ -180,8 +180,8 @@ func (s *subscriptions) subscribed(channel string) error {
 	return nil
 }
 
-// unsubscribed notes that the server has ended a subscription. It returns true if the link still wants the channel and has not unsubscribed:
-// then the slot of the channel has left this master.
+// unsubscribed notes that the server has ended a subscription. It returns true if the link still wants the channel and has not unsubscribed from it.
+// In that case, the server has ended the subscription because the slot of the channel has left this master.
 func (s *subscriptions) unsubscribed(channel string) (lost bool) {
 	asked := s.replied(askUnsubscribe, channel)
 	delete(s.has, channel)
@@ -192,8 +192,8 @@ func (s *subscriptions) unsubscribed(channel string) (lost bool) {
 	return lost
 }
 
-// replied takes a reply about a channel as the next reply to the oldest command, and removes the channel from that command. It returns false if
-// another reply must come next.
+// replied handles a reply about a channel. If this is the next reply that the oldest command expects, replied removes the channel from that command
+// and returns true. If not, it returns false.
 func (s *subscriptions) replied(do askKind, channel string) bool {
 	if len(s.asked) == 0 || s.asked[0].do != do || s.asked[0].channels[0] != channel {
 		return false
@@ -216,8 +216,9 @@ func (s *subscriptions) pong() error {
 	return nil
 }
 
-// refused notes an error in reply to the oldest command. Channels that this command should have subscribed to are no longer wanted,
-// because the subscriber tries again by itself. Channels that it should have unsubscribed from stay subscribed until tick.
+// refused notes that the server has replied to the oldest command with an error. If that was a command to subscribe, its channels are no longer
+// wanted: the subscriber itself tries again later. If it was a command to unsubscribe, the link stays subscribed to its channels and repeats the
+// command after tick.
 func (s *subscriptions) refused() (ask, error) {
 	if len(s.asked) == 0 {
 		return ask{}, errUnasked

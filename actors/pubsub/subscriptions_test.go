@@ -132,8 +132,8 @@ func TestSubscriptions_ForgetsWhatItNeverAskedFor(t *testing.T) {
 	assert.Empty(t, s.next())
 }
 
-// A reply without a command shows that replies and commands are out of step. One such reply is normal: when a slot leaves the master, the server
-// ends the subscriptions to the slot's channels.
+// A reply for which there was no command shows that replies and commands are out of step. The exception is the end of a subscription: when a slot
+// leaves the master, the server ends the subscriptions to the slot's channels without a command.
 func TestSubscriptions_Unasked(t *testing.T) {
 	t.Parallel()
 	s := newSubscriptions(true)
@@ -149,7 +149,7 @@ func TestSubscriptions_Unasked(t *testing.T) {
 	assert.Empty(t, s.next(), "the link does not look for the channel's new master")
 }
 
-// Whatever is wanted, dropped and refused, in the end the server has exactly the wanted channels, provided that refused ones are wanted again.
+// Channels are wanted, dropped and refused at random. If each refused channel is wanted again, the server has exactly the wanted channels in the end.
 func TestSubscriptions_Random(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

@@ -97,8 +97,8 @@ func (m meddling) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// A hook of the user may send commands with the context that it gets. They reach the client to which they are sent, and a transaction stays a
-// transaction.
+// A hook of the user may send its own commands with the context that it gets. Each such command reaches the client to which the hook sends it, and a
+// transaction of the hook stays a transaction.
 func TestBounded_HooksMaySendCommands(t *testing.T) {
 	t.Parallel()
 	clients := make([]redis.UniversalClient, 2)
@@ -132,7 +132,7 @@ func TestBounded_HooksMaySendCommands(t *testing.T) {
 	assert.Zero(t, one.Exists(t.Context(), "single", "piped").Val())
 }
 
-// Under the context Connected, go-redis calls no function of the user, such as a dialer, to connect. The timeouts of the client do not change that.
+// Under the context Connected, go-redis does not call the user's dialer, whatever the timeouts of the client are.
 func TestConnected_DoesNotDial(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Minute} {

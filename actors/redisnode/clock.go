@@ -17,8 +17,8 @@ type Clock struct {
 	received time.Duration
 }
 
-// sampleFor is the age at which a new sample is due. The old one is used until the new one has arrived. A sample may be that old, because
-// clocks drift apart slowly, and a server whose clock was stepped reports that with LATE.
+// sampleFor is the age at which a new sample is due. The old sample is used until the new one has arrived. A sample of that age is good enough:
+// clocks drift apart slowly, and a server whose clock was stepped forward says so with a LATE refusal.
 const sampleFor = 10 * time.Second
 
 // Known reports whether there is a sample.
@@ -74,9 +74,9 @@ func (s *Clock) Set(server, received time.Duration) {
 	s.offset, s.received, s.sampled = server-received, received, true
 }
 
-// Peaks remembers which clock was furthest ahead lately among those of the masters that a part of the cluster has had. Fencing tokens are made from
-// the clock of the master. A failover may lose the counter of tokens and lead to a master whose clock is behind. Then tokens continue from the clock
-// of the previous master until the new clock has caught up, so that no token is smaller than an earlier one.
+// Peaks remembers for each part of the cluster which clock was furthest ahead lately: the present master's, or a previous master's. Fencing tokens
+// are made from the clock of the master. A failover may lose the counter of tokens and lead to a master whose clock is behind. Then tokens continue
+// from the clock of the previous master until the new clock has caught up, so that no token is smaller than an earlier one.
 type Peaks struct {
 	mu     sync.Mutex
 	ofPart map[uint16]peak
@@ -87,8 +87,8 @@ type peak struct {
 	seen   time.Duration // when that clock was last used
 }
 
-// peakFor is the most by which the clocks of a master and of its replicas may differ: with a larger difference, tokens may be out of order after a
-// failover.
+// peakFor is how long tokens continue from the clock of a previous master after a failover. If the clocks of a master and its replica differ by more
+// than that, tokens may be out of order after a failover.
 const peakFor = time.Minute
 
 // Time converts an instant to the server's time, by the clock that is ahead: the present master's, or a previous master's.

@@ -17,7 +17,7 @@ import (
 // DiscoverWait is the time that Discover may take.
 const DiscoverWait = 2 * time.Second
 
-// ErrNoMaster is the error for a key that no node serves, although the nodes are known.
+// ErrNoMaster is the error if the masters are known, but none of them serves a key.
 var ErrNoMaster = errors.New("none is said to serve a key")
 
 // Cluster has the masters of a Redis Cluster as go-redis knows them. go-redis discovers the masters again when it needs its list of them and the
@@ -28,8 +28,8 @@ type Cluster struct {
 	replyWait time.Duration // time limit for a reply of a master
 	known     atomic.Bool
 
-	asks       chan struct{} // has an entry for each question in flight; a question asks a server which masters there are
-	suspicions atomic.Int64  // number of calls of Suspect that the present discovery has to answer
+	asks       chan struct{} // has an entry for each question in flight, that is, for each call of askWho that has not returned
+	suspicions atomic.Int64  // 0 if no discovery is in progress; if it grows during a discovery, another one follows
 	background sync.WaitGroup
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
@@ -100,7 +100,8 @@ func (c *Cluster) Time(instant time.Duration) time.Duration {
 	return c.timed.Clock.Time(instant)
 }
 
-// Keep retains a node until Forget was called as often as Keep. All users of one server get the same node.
+// Keep adds a user to a node and returns the node. The node is retained until Forget has been called once for each call of Keep. All users of one
+// server get the same node.
 func (c *Cluster) Keep(n *Node) *Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,8 +137,9 @@ func (c *Cluster) Drop(n *Node) {
 	}
 }
 
-// AtAddr returns the node at an address. go-redis lists only masters that have slots. But a master that is about to get its first slot already
-// receives calls for the slot's keys (ASK). For such a master, AtAddr makes a client with the options and hooks of the redirecting node's client.
+// AtAddr returns the node at an address. A master that is about to get its first slot already receives calls for the slot's keys (ASK), but go-redis
+// lists only masters that have slots. For such a master, AtAddr makes a client with the options and hooks of the client of `by`, the node that
+// redirects the call.
 func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	host, port, _ := net.SplitHostPort(addr)
 	named := optionsOf(by.Client)
@@ -147,7 +149,7 @@ func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var newest *Node // older nodes have closed clients: go-redis closes the client of a master that was away for a minute
+	var newest *Node // go-redis closes the client of a master that was away for a minute, so older nodes may have closed clients
 	for client, n := range c.nodes {
 		if client.Options().Addr == addr && (newest == nil || n.number > newest.number) {
 			newest = n
@@ -228,5 +230,5 @@ func (c *Cluster) Suspect() {
 func (c *Cluster) askAround() {
 	ctx, cancel := context.WithTimeout(c.ctx, DiscoverWait)
 	defer cancel()
-	_, _ = c.list(ctx, func(ask func()) { go ask() }) // a goroutine that Close does not wait for: a node may be silent
+	_, _ = c.list(ctx, func(ask func()) { go ask() }) // Close does not wait for this goroutine, because the node that it asks may be silent
 }

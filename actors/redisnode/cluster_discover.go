@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// go-redis asks one node after the other for the masters, in random order, and waits for a silent node as long as the client's timeouts
-	// allow. So a further question is asked every askAgain until an answer arrives, with at most asksMax at once.
+	// go-redis asks one node after the other for the masters, in random order, and waits for a silent node as long as the client's timeouts allow. So a
+	// discovery asks go-redis again every askAgain until the first answer arrives, asksMax times at most.
 	askAgain = 100 * time.Millisecond
 	asksMax  = 8
-	// asksHanging is the maximum number of questions in flight, in all discoveries together. Without timeouts, a question to a silent node hangs for as
-	// long as the node is silent. Such questions accumulate: there are four discoveries a second, and in a cluster of six nodes about every sixth
-	// discovery asks that node first.
+	// asksHanging is the maximum number of questions in flight, in all discoveries together. If the client has no timeouts, a question to a silent node
+	// hangs for as long as the node is silent. Such questions accumulate: there are four discoveries a second, and in a cluster of six nodes about every
+	// sixth discovery asks the silent node first.
 	asksHanging = 64
 	// suspectAgain is the pause before the next discovery.
 	suspectAgain = 200 * time.Millisecond
@@ -69,7 +69,7 @@ func (c *Cluster) list(ctx context.Context, start func(func())) ([]*redis.Client
 	}
 }
 
-// askWho returns the masters from go-redis, which asks its nodes in turn.
+// askWho gets the masters from go-redis, which asks one node after the other.
 func (c *Cluster) askWho(ctx context.Context) (masters []*redis.Client, err error) {
 	defer RecoverTo(&err)
 	var mu sync.Mutex
@@ -82,8 +82,9 @@ func (c *Cluster) askWho(ctx context.Context) (masters []*redis.Client, err erro
 	return masters, err
 }
 
-// inBackground runs a function that may wait for go-redis for longer than its caller needs the result. Close waits for the function if the client
-// has timeouts that bound it. Otherwise the function may end only when the user closes the client.
+// inBackground runs a function on another goroutine, because go-redis may block the function for longer than the caller wants to wait for the result.
+// If the client has timeouts that bound the function, Close waits for it. If not, the function may not end before the user closes the client, so
+// Close does not wait.
 func (c *Cluster) inBackground(f func()) {
 	if timeoutsOf(c.client).bounded() {
 		c.background.Go(f)
@@ -118,8 +119,8 @@ func (c *Cluster) decide(ctx context.Context, masters []*redis.Client) error {
 	return err
 }
 
-// decideBy asks one master. A cluster client with its own ClusterSlots function may lead to a master and its replicas that are no cluster: go-redis
-// makes such a client for Sentinel. Then messages are plain.
+// decideBy asks one master. A cluster client with its own ClusterSlots function need not lead to a cluster: for Sentinel, go-redis makes such a
+// client, which leads to one master and its replicas. In that case, releases are published with plain PUBLISH.
 func (c *Cluster) decideBy(ctx context.Context, master redis.UniversalClient, alone bool) error {
 	if alone && c.client.Options().ClusterSlots != nil {
 		switch clustered, err := isCluster(ctx, master); {

@@ -13,9 +13,10 @@ import (
 
 // withTimeout returns a client with the same connections and hooks, and other timeouts.
 //
-// WithTimeout of go-redis does not copy the hooks, and one of them may put a prefix before all keys. go-redis does not tell which hooks a client
-// has, but it runs them around the client's own commands. So the new client sends each command through the old client. The last hook of the old
-// client is handBack, which hands the command back to the new client. The old client keeps this hook, which does nothing for other commands.
+// WithTimeout of go-redis does not copy the hooks, but the new client needs them: a hook may put a prefix before all keys. go-redis has no way to
+// read the hooks of a client. It only runs them around the client's own commands, so the new client sends each command through the old client. The
+// last hook of the old client is handBack, which hands the command back to the new client. The old client keeps this hook, which does nothing for
+// other commands.
 func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
 	known := handBackOnce(client)
 	bounded := client.WithTimeout(timeout)
@@ -23,17 +24,18 @@ func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
 	return bounded
 }
 
-// withHooksOf returns a client with the connections of one client and the hooks of another, in the same way.
+// withHooksOf returns a client with the connections of `client` and the hooks of `hooked`. It sends each command through `hooked`, as the client of
+// withTimeout does through the old client.
 func withHooksOf(client, hooked *redis.Client) *redis.Client {
 	bare := client.WithTimeout(client.Options().ReadTimeout)
 	bare.AddHook(through{hooked, handBackOnce(hooked)})
 	return bare
 }
 
-// detour is what the new client leaves in the context for handBack. A hook of the user may send commands of its own with that context, to this
-// client or to another, and these must not be handed back. So the detour names the client and the first command: handBack hands back only this
-// command, or the pipeline that begins with it. If a hook replaces the first command, or puts another one before it, the commands are sent with the
-// old client's timeouts.
+// detour is the value that the new client puts into the context of a command before it sends the command through the old client. It tells handBack
+// what to hand back. A hook of the user may send its own commands with the same context, to this client or to another, and handBack must not hand
+// those back. So the detour names the old client and the first command: handBack hands back only this command, or the pipeline that begins with it.
+// If a hook replaces the first command, or puts another one before it, the old client sends the commands itself, with its own timeouts.
 type detour struct {
 	outer    *detour // the detour on which this one began, or nil
 	of       weak.Pointer[redis.Client]
@@ -73,10 +75,10 @@ func (t through) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// Connected is the context under which a connection for messages is used once it is made. After an error go-redis connects again by itself, and
-// holds a mutex meanwhile. If a function of the user then panicked, the mutex would stay locked. Under this context go-redis cannot connect: the
-// context has ended, and the last hook of a client refuses to dial. Reads and writes still work: they only look at the deadline of a context, and
-// this one has none.
+// Connected is the context under which a connection for messages is used once it is made. By itself, go-redis connects again after an error, and
+// holds a mutex while it does. If the user's dialer panicked at that time, the mutex would stay locked. Under Connected, go-redis cannot connect: the
+// context has ended, and handBack, the last hook of a client, refuses to dial. Reads and writes still work, because they only look at the deadline of
+// a context, and Connected has no deadline.
 var Connected = func() context.Context {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), connectedKey{}, true))
 	cancel()
