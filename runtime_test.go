@@ -65,7 +65,7 @@ type contest struct {
 type prize struct {
 	place   *locktest.Place
 	wins    atomic.Int64
-	counter atomic.Int64 // a holder reads it, and writes it back later, so two holders at a time would lose a count
+	counter atomic.Int64 // a holder reads it, and later stores the number plus one: two holders at a time would lose an addition
 	spans   locktest.Spans
 }
 
@@ -93,7 +93,7 @@ func (c *contest) enter(t *testing.T, rt *holdfast.Runtime, goroutines int, leas
 	}
 }
 
-// run lets the contest last for at least d, and until each prize has been won often enough to show something.
+// run ends the contest when it has lasted for at least d and each prize has been won at least `wins` times.
 func (c *contest) run(t *testing.T, d time.Duration, wins int64) {
 	start := time.Now()
 	locktest.Await(t, "the contest", func() bool {
@@ -178,7 +178,7 @@ func TestPromise_ReleaseWithEndedContext(t *testing.T) {
 			stalls.Take()
 			err = lease.Release(ended)
 			assert.ErrorIs(t, lease.Err(), holdfast.ErrNotHeld)
-			if stalls.Take() < 100*time.Millisecond { // otherwise the machine has stalled, and Release may have given up before Redis answered
+			if stalls.Take() < 100*time.Millisecond { // after a longer stall, Release may have given up before Redis answered
 				require.NoError(t, err)
 			}
 		}

@@ -12,18 +12,18 @@ import (
 // Semaphore is a handle to a named semaphore: a number of permits without owners. Release what you acquire, because the permits
 // of a process that crashes never become available again. (The permits of a PermitSemaphore do.) Safe for concurrent use.
 //
-// The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process; among processes there is
-// no order. A waiter for several permits is not starved by waiters for fewer: once it has been the oldest waiter of its process for
-// 100 ms, it reserves the permits that become free. During a reservation no other waiter is served, and TryAcquire may fail
-// although permits are available. After a reservation, no waiter may reserve until as much time has passed as the reservation
-// lasted. Redisson's waiters ignore reservations.
+// A Semaphore and an RSemaphore of Redisson with the same name share their permits. Waiters are served in order of arrival inside
+// a process; among processes there is no order. A waiter for several permits is not starved by waiters for fewer. Once it has
+// been the oldest waiter of its process for 100 ms, it reserves the permits that become free. During a reservation no other
+// waiter is served, and TryAcquire may fail although permits are available. A reservation is followed by a pause of the same
+// length, in which no waiter may reserve. Redisson's waiters ignore reservations.
 //
-// Every operation counts exactly once, even if requests or replies are lost. Its error matches ErrForeignKey when the key does not
-// hold a count, and ErrInvalid for a number out of range. When Redis does not answer for Options.Lease/3 (at least 1 s, at
-// most 10 s), the error wraps the cause.
+// Every operation counts exactly once, even if requests or replies are lost. The error of an operation matches ErrForeignKey if
+// the key does not hold a count, and ErrInvalid if the number is out of range. If Redis does not answer for Options.Lease/3 (at
+// least 1 s, at most 10 s), the error wraps the cause.
 //
-// A failover of Redis may lose the last operations, because replication is asynchronous. There are then too few or too many permits
-// until somebody corrects their number with AddPermits: see "After a failover" in doc/operations.md.
+// A failover of Redis may lose the last operations, because replication is asynchronous. The semaphore then has too few or too
+// many permits, until somebody corrects the number with AddPermits: see "After a failover" in doc/operations.md.
 type Semaphore struct{ counter }
 
 // Semaphore returns the semaphore with this name (Redisson's getSemaphore). Making a handle is cheap and does no I/O. A bad name is
@@ -32,15 +32,16 @@ func (rt *Runtime) Semaphore(name string) *Semaphore {
 	return &Semaphore{rt.counter(scripts.Semaphore, name)}
 }
 
-// TrySetPermits sets the number of permits to n, 0 to 2^31-1, unless it was set before. It reports whether it set the number.
+// TrySetPermits sets the number of permits to n, unless the number was set before. It reports whether it set the number. The
+// range of n is 0 to 2^31-1.
 func (s *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	set, err := s.count(ctx, scripts.SemaphoreTrySet, n, 0, false)
 	return set == 1, err
 }
 
-// Acquire waits for n permits, 1 to 2^31-1, until ctx ends, and takes them all at once. With n = 0 it takes none. When ctx ends,
-// nothing is taken, and the error matches ErrNotAcquired and ctx's error. If Redis has already granted the permits, the semaphore
-// gets them back.
+// Acquire waits until n permits are available or ctx ends, and takes the n permits all at once. The range of n is 0 to 2^31-1;
+// with n = 0 it takes none. If ctx ends, Acquire takes nothing, and the error matches ErrNotAcquired and ctx's error. If Redis
+// has already granted the permits, the semaphore gets them back.
 func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, false)
 }
@@ -59,12 +60,12 @@ func (s *Semaphore) acquire(ctx context.Context, n int, try bool) error {
 	return err
 }
 
-// Release returns n permits, 1 to 2^31-1, and wakes the waiters. With n = 0 it does nothing. It does not check whether the permits
-// were acquired. If the semaphore does not exist, Release creates it.
+// Release returns n permits and wakes the waiters. The range of n is 0 to 2^31-1; with n = 0 Release does nothing. It does not
+// check whether the permits were acquired. If the semaphore does not exist, Release creates it.
 //
-// Release works even if ctx has ended. In that case it waits up to 500 ms for Redis to confirm. If the error that it returns wraps the error of ctx,
-// do not release again: the runtime repeats the release for up to 30 s until Redis confirms it. If the runtime gives up, it reports an Unconfirmed
-// event.
+// Release works even if ctx has ended: it then waits for Redis for up to 500 ms. If the error of Release wraps ctx's error, do
+// not release again, because the runtime retries for up to 30 s until Redis confirms. If the runtime gives up, it reports an
+// Unconfirmed event.
 func (s *Semaphore) Release(ctx context.Context, n int) error {
 	if n == 0 {
 		return s.bad(scripts.SemaphoreRelease)
@@ -73,14 +74,15 @@ func (s *Semaphore) Release(ctx context.Context, n int) error {
 	return err
 }
 
-// AddPermits changes the number of available permits by delta. A negative number stays negative until enough permits are released
-// or added.
+// AddPermits changes the number of available permits by delta, which may be negative. The number of available permits may become
+// negative, too. It then stays negative until enough permits are released or added.
 func (s *Semaphore) AddPermits(ctx context.Context, delta int) error {
 	_, err := s.count(ctx, scripts.SemaphoreAdd, delta, -math.MaxInt32, false)
 	return err
 }
 
-// Drain takes all available permits and returns their number; a negative number is set to 0.
+// Drain takes all available permits and returns their number. If that number is negative, Drain returns it and sets the number
+// to 0.
 func (s *Semaphore) Drain(ctx context.Context) (int, error) {
 	n, err := s.count(ctx, scripts.SemaphoreDrain, 0, 0, false)
 	return int(n), err
@@ -121,7 +123,8 @@ func (c *counter) bad(op *scripts.CountOp) error {
 	return fmt.Errorf("holdfast: %s %s: %w", op.Word, lease.Quoted(c.address.Name), c.invalid)
 }
 
-// count runs an operation with a number from least to 2^31-1, Redisson's largest count.
+// count runs an operation with the number n. It returns an error if n is less than `least`, or more than 2^31-1, which is
+// Redisson's largest count.
 func (c *counter) count(ctx context.Context, op *scripts.CountOp, n, least int, try bool) (int64, error) {
 	if err := c.bad(op); err != nil {
 		return 0, err

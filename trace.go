@@ -32,20 +32,20 @@ type (
 	Released = trace.Released
 	// Lost says that a lease ended without a release. Fields: Kind, Name, ID, Held, Reason and Fixed (acquired WithLease). See [trace.Lost].
 	Lost = trace.Lost
-	// Renewed is one call that renewed leases, or failed. Fields: Leases (the number of leases in the call), Gone (how many of them Redis no longer
-	// had), Margin (the shortest time that any of them had left), Took and Err. See [trace.Renewed].
+	// Renewed describes one call to Redis that renewed leases or failed to. Fields: Leases (the number of leases in the call), Gone (how many of
+	// them Redis no longer had), Margin (the shortest time that any of them had left), Took and Err. See [trace.Renewed].
 	Renewed = trace.Renewed
-	// Exchanged is one pipeline of calls to Redis. Fields: Scripts and Locks (the numbers of scripts, and of names that these are about), Took
-	// and Err. See [trace.Exchanged].
+	// Exchanged describes one pipeline of calls to Redis. Fields: Scripts (the number of scripts), Locks (the number of names that the scripts are
+	// about), Took and Err. See [trace.Exchanged].
 	Exchanged = trace.Exchanged
 	// LeaderChange says that this process begins to lead an election, or no longer leads. Fields: Name, Leading and Token. See
 	// [trace.LeaderChange].
 	LeaderChange = trace.LeaderChange
 )
 
-// Stats counts what has happened in a runtime since New: Acquired, HandedOn (those acquired without a call to Redis), Refused, Released, Lost,
-// Renewals, RenewFailures, Exchanges, Scripts and Reconnects. It also has the present numbers of Held and Waiting, of Lingering (released leases
-// that are kept for the next acquire of this process), and of Actors (names in use). See [trace.Stats].
+// Stats has counts since New: Acquired, HandedOn (acquires granted without a call to Redis), Refused, Released, Lost, Renewals, RenewFailures,
+// Exchanges, Scripts and Reconnects. It also has four present numbers: Held, Waiting, Lingering (released leases that are kept for the next acquire
+// of this process) and Actors (names in use). See [trace.Stats].
 type Stats = trace.Stats
 
 // Stats reads the counters of this runtime. It is cheap, and may be called at any time, even after Close.
@@ -55,7 +55,7 @@ func (rt *Runtime) Stats() Stats { return rt.engine.Stats() }
 type HeldLease struct {
 	Kind      Kind
 	Name, ID  string
-	Owner     string // that of WithOwner, ContextWithOwner or Do, or "" if there is none
+	Owner     string // the owner set by WithOwner, ContextWithOwner or Do, or "" if there is none
 	Since     time.Time
 	ExpiresAt time.Time // the local deadline, which renewals move
 	Waiting   int       // acquires of this process that wait for the lock

@@ -49,7 +49,7 @@ func (e *Engine) askOnce(ctx context.Context, a *lease.Address, call scripts.Cal
 	}
 }
 
-// answer receives the result of one call, for a goroutine that waits for it.
+// answer receives the result of one call. A goroutine waits for this result.
 type answer chan *rpc.Result
 
 // Send takes the result. It does not block, because the channel has room for the only result.

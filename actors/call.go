@@ -34,22 +34,23 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 		defer timer.Stop()
 	}
 	e.sendLeft(r)
-	_, err = e.await(ctx, r, 0, s.Wait <= 0) // not recycled if there is a timer, which may still cancel the request
+	_, err = e.await(ctx, r, 0, s.Wait <= 0) // if there is a timer, r is not recycled, because the timer may still cancel it
 	return err
 }
 
 // sendMost is the longest time that a goroutine spends in go-redis when it sends a call itself: see gateway.Run.
 const sendMost = 2 * redisnode.Silence
 
-// lasts reports whether a goroutine with this context may send a call itself. While it sends, for up to sendMost, it does not notice the end of the
-// context. So it may send only if the deadline of the context is more than sendMost away. A cancellation is noticed up to sendMost late.
+// lasts reports whether a goroutine with this context may send a call itself. Sending takes up to sendMost, and meanwhile the goroutine does not
+// notice that the context ends. So the goroutine may send only if the context's deadline is more than sendMost away. A cancellation
+// while the goroutine sends is noticed up to sendMost late.
 func lasts(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
 	return ctx.Err() == nil && (!bounded || time.Until(deadline) > sendMost)
 }
 
-// sendLeft sends the call that the actor of the lock has left to this goroutine, if there is one. A hook of the client may end the goroutine
-// (runtime.Goexit, as t.FailNow does). Then nobody waits for the answer to the request, so the request is abandoned.
+// sendLeft sends a call that the actor of the lock may have left to this goroutine; if there is none, it does nothing. A hook of the client may end
+// the goroutine (runtime.Goexit, as t.FailNow does). Then nobody waits for the answer to the request, so the request is abandoned.
 func (e *Engine) sendLeft(r *wait.Request) {
 	call := r.Offer.Collect()
 	if call == nil {
@@ -106,8 +107,8 @@ func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 // ctx ends, the request is cancelled when the time `grace` has passed. The actor of the lock decides the outcome, because it may have granted the
 // request already.
 //
-// The caller sets recycle only if nothing but ctx can cancel the request. If the answer comes before ctx ends, nothing refers to such a request any
-// more, so await returns it to the pool.
+// The caller sets recycle only if nothing but ctx can cancel the request. Then, if the answer comes before ctx ends, nothing refers to the request
+// any more, and await returns it to the pool.
 func (e *Engine) await(ctx context.Context, r *wait.Request, grace time.Duration, recycle bool) (number int64, err error) {
 	select {
 	case <-r.Answered:
@@ -145,9 +146,8 @@ func (e *Engine) answer(r *wait.Request) {
 	}
 }
 
-// AcquireAsync asks for the lock and calls the function notify once, with the outcome. This call may be made on the goroutine of an actor, or before
-// AcquireAsync returns, so notify must not block. If the request was not sent, r is nil. The caller may cancel r, and must call stop when it knows
-// the outcome.
+// AcquireAsync asks for the lock and calls the function notify once, with the outcome. notify must not block, because AcquireAsync itself or the
+// goroutine of an actor may call it. If the request was not sent, r is nil. The caller may cancel r, and must call stop when it knows the outcome.
 func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold, notify func(error)) (r *wait.Request, stop func()) {
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
@@ -176,7 +176,7 @@ const releaseGrace = 500 * time.Millisecond
 
 // Release ends a hold. It sends the request even if ctx has ended. After the end of ctx, it waits for the answer for at most releaseGrace.
 func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
-	mine := lasts(ctx) // called before claim, because it panics if ctx is nil: a panic after the claim would leave a hold that nobody can release
+	mine := lasts(ctx) // before claim, because lasts panics if ctx is nil: a panic after the claim would leave a hold that nobody can release
 	r, err := e.claim(h)
 	if r == nil {
 		return err

@@ -67,7 +67,8 @@ func (e *end) cutNames() string {
 }
 
 // Shutdown refuses new and waiting acquires, except re-entries by an owner that holds the lock. It waits until the last lease has ended, and then
-// closes the engine. If ctx ends first, it closes the engine at once, and its error names the locks that were still held, up to shownCut of them.
+// closes the engine. If ctx ends first, Shutdown closes the engine at once, and returns an error that names up to shownCut of the locks that were
+// still held.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if e.closing.Load() {
 		return e.Close(ctx)
@@ -88,12 +89,13 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close refuses new requests, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when everything has
-// ended.
+// Close refuses new requests and answers every waiter with ErrClosed. It ends every lease, also with ErrClosed, and releases the locks. Close
+// returns when all parts of the engine have ended.
 //
-// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx.Err(), and locks that could not be released expire. If
-// a function of the user does not return, for example OnEvent or a hook of the client, Close waits for it for closeGrace or longer, and then returns
-// an error that says what may hang. A later call of Close waits for the same end. If locks were left to expire, the errors of all calls say so.
+// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx.Err(), and locks that could not be released expire.
+// If a function of the user does not return (for example OnEvent or a hook of the client), Close waits for this function for closeGrace or longer,
+// and then returns an error that says what may hang. A later call of Close waits for the same shutdown. If locks were left to expire, the error of
+// every call says so.
 func (e *Engine) Close(ctx context.Context) error {
 	e.door.Lock()
 	e.closing.Store(true)
@@ -172,12 +174,13 @@ func (e *Engine) closeLanes(late chan struct{}) bool {
 	return ended
 }
 
-// silentLooks is the number of times in a row that Close must look and find no new reply from Redis before it considers Redis silent. If the process
-// was suspended, only one look finds no reply, so Close does not take a suspension for a silent Redis.
+// silentLooks is the number of times in a row that Close must look and find no new reply from Redis before it considers Redis silent. One look
+// would not be enough: after a suspension of the process, the first look finds no new reply although Redis may be fine.
 const silentLooks = 4
 
-// awaitReleases waits until everything is released. It gives up early if Close is aborted or Redis is silent for too long. Redis may seem silent in
-// the pause between two releases of an orphan, when nothing is sent. So the limit (the variable patience) is longer than that pause.
+// awaitReleases waits until everything is released. It gives up early if Close is aborted, or if Redis is silent for longer than the variable
+// patience. An orphan's release is sent several times, and in the pauses between, Redis may seem silent because nothing is sent. So patience is
+// longer than such a pause.
 func (e *Engine) awaitReleases() (gaveUp error) {
 	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // an orphan's release is sent once a window
 	heard := e.sender.Heard()
@@ -209,7 +212,7 @@ func (e *Engine) clientClosed() error {
 	return nil
 }
 
-// errAborted is the reason that Close gives if the releases were given up because the context of another call of Close had ended.
+// errAborted is the reason in the error of Close if another call of Close, whose context had ended, made the engine give up the releases.
 var errAborted = errors.New("the context of another call ended before everything was released")
 
 // await waits until one of the two channels is closed, and reports whether that was `done`.
@@ -238,6 +241,6 @@ func (e *Engine) giveUp() {
 	<-e.registry.living.zero
 }
 
-// closeGrace is the time for which Close waits for a function of the user that does not return. For calls to Redis in flight, Close waits longer if
-// the lease is long: until a lease and a second have passed since Close began.
+// closeGrace is the time for which Close waits for a function of the user that does not return. For calls to Redis in flight, Close waits for
+// closeGrace, or until Options.Lease and one second have passed since Close began, whichever ends later.
 const closeGrace = 5 * time.Second

@@ -55,7 +55,7 @@ type Config struct {
 	Clock  clock.Clock                       // if nil, the clock of the operating system
 	Jitter func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
 	Salt   func() uint64                     // random bits for the ids of grants; if nil, they come from the operating system
-	Shard  func(name string) uint64          // chooses the shard of a name; if nil, a hash with a random seed does
+	Shard  func(name string) uint64          // chooses the shard of a name; if nil, a hash with a random seed chooses it
 
 	Between func(ctx context.Context) // see Engine.Between; may be nil
 }
@@ -72,7 +72,7 @@ type Engine struct {
 	tells      *redisnode.PublishMode
 	clock      clock.Clock
 	policy     wait.Policy
-	spinning   wait.Policy // policy for kinds whose waiters poll; it has more of the gaps in which polling processes find the lock free (turns.Policy)
+	spinning   wait.Policy // policy for kinds whose waiters poll; its gaps, in which such waiters find the lock free, are more frequent
 	renewBatch int
 	nameMapper func(string) string
 	process    string
@@ -110,7 +110,7 @@ type Engine struct {
 	checks sync.WaitGroup // calls of CheckServer, and the goroutines that outlive them
 
 	closing atomic.Bool
-	door    sync.RWMutex // held to set `closing`, and to begin a CheckServer
+	door    sync.RWMutex // locked to set `closing`, read-locked to begin a CheckServer
 	end     end
 	ending  atomic.Bool   // the engine is stopping its actors, so a front obeys a Stop
 	stopped chan struct{} // the guardian has stopped
@@ -123,8 +123,8 @@ const (
 	// executes the batch of one lane, the other lane fills its batch, or reads the replies. With more than two lanes, batches would get so small
 	// that the cost of a batch outweighs the cost of its calls.
 	//
-	// All calls of a lock take the same lane, so they rarely overtake each other. It can happen, because callers may send their calls themselves, and
-	// because a call that was given up may be executed late.
+	// All calls of a lock take the same lane, so they rarely overtake each other. A call can still overtake another one, because callers may send
+	// their calls themselves, and because a call that was given up may be executed late.
 	laneCount = 2
 )
 
@@ -173,7 +173,7 @@ func Start(c Config) (*Engine, error) {
 			return slog.New(slog.DiscardHandler) // protoactor's log is dropped: what matters is reported as events
 		}), actor.WithDeadLetterThrottleInterval(time.Millisecond)) // the throttle's goroutine outlives Close by one interval
 	}
-	e.root = actor.NewRootContext(e.system, nil) // the system's own root context has the user's middleware and guardian
+	e.root = actor.NewRootContext(e.system, nil) // not the system's own root context, which has the user's middleware and guardian
 	e.lockRoot = actor.NewRootContext(e.system, nil).WithGuardian(resume)
 	e.outbox = outbox.New(e.clock, e.root, e.events)
 	e.api = api.API{Config: api.Config{
@@ -304,7 +304,7 @@ func (e *Engine) pubSub() pubsub.Config {
 		c.Demand = scripts.DemandChannel(e.id)
 	}
 	if e.policy.Standalone {
-		c.Own = func() (string, error) { // named like a lock's channel, because the Redis user may have no right to other names
+		c.Own = func() (string, error) { // the Redis user may have no right to other channels, so this channel is named like that of a lock
 			address, err := e.Address(scripts.Lock, "holdfast-link-"+e.id)
 			return scripts.LockChannel(address.Raw), err
 		}
@@ -312,8 +312,7 @@ func (e *Engine) pubSub() pubsub.Config {
 	return c
 }
 
-// why returns the error for a call about a key, if no server has answered a call about that key yet. The error wraps the last known cause, if there
-// is one.
+// why returns the error for a key about which no server has answered a call yet. The error wraps the last known cause, if one is known.
 func (e *Engine) why(raw string) error {
 	if n := e.masters.ForKey(raw); n != nil {
 		return n.Errors.WithLast(rpc.ErrNoAnswerYet)
@@ -370,9 +369,9 @@ func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 // Now returns the present instant of the engine's clock.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 
-// Time converts an instant of the engine's clock to a time.Time with a monotonic reading. The result is time.Now plus the time that is left until the
-// instant. A fixed difference between the engine's clock and Go's monotonic clock would not do, because a suspension changes it. Time calls time.Now
-// first and reads the engine's clock second, so a pause between the two makes a deadline earlier, never later.
+// Time converts an instant of the engine's clock to a time.Time with a monotonic reading. The result is time.Now plus the time that is left until
+// the instant. Adding a constant to the instant would be wrong, because a suspension changes the difference between the engine's clock and Go's
+// monotonic clock. Time calls time.Now first and reads the engine's clock second, so a pause between the two makes a deadline earlier, never later.
 func (e *Engine) Time(instant time.Duration) time.Time {
 	present := time.Now()
 	return present.Add(instant - e.clock.Now())
@@ -395,7 +394,8 @@ func (e *Engine) Address(kind *scripts.Kind, name string) (lease.Address, error)
 	return a, err
 }
 
-// mapName calls the user's name mapper and turns its panic into an error: on the goroutine of addressApart a panic would end the process.
+// mapName calls the user's name mapper. If the name mapper panics, mapName returns an error. A panic that was not
+// recovered would end the process on the goroutine that addressApart starts.
 func (e *Engine) mapName(name string) (raw string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -405,8 +405,8 @@ func (e *Engine) mapName(name string) (raw string, err error) {
 	return e.nameMapper(name), nil
 }
 
-// addressApart is Address for a caller that is an actor. It calls the name mapper on a new goroutine, because a name mapper may end the goroutine
-// that it runs on (runtime.Goexit, as t.FailNow does). If that were the goroutine that runs the actor, the actor would never handle another message.
+// addressApart is Address for a caller that is an actor. A name mapper may end the goroutine that it runs on (runtime.Goexit, as t.FailNow does).
+// An actor whose goroutine ends in this way would never handle another message. So addressApart calls the name mapper on a new goroutine.
 func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, error) {
 	if e.nameMapper == nil {
 		return e.Address(kind, name)
@@ -423,13 +423,14 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
-// replyWait is the time limit for reading from a connection, and for writing to it, in one pipeline. The gateway gives up a call after the call's
-// window (rpc.Window) and replaces the worker that has sent it, but the old worker hangs until this limit has passed. At most StuckMax (4) hanging
-// workers are replaced at a time. So the limit is StuckMax windows: the first worker returns before a fifth one would have to be replaced.
+// replyWait is the time limit for reading from a connection, and for writing to it, in one pipeline. When a call's window (rpc.Window) has passed,
+// the gateway gives up the call and replaces the worker that has sent it. The old worker hangs until replyWait has passed. While StuckMax (4)
+// replaced workers hang, no further worker is replaced. So the limit is StuckMax windows: the first of these workers returns before a fifth one
+// would have to be replaced.
 //
-// The limit is at least redisnode.Silence (500 ms), so that a brief pause of the server does not close all connections. For a lease under 375 ms,
-// StuckMax windows are shorter than 500 ms, so all workers may then hang until the limit has passed. If replicas must acknowledge, the limit is
-// longer by AckTimeout. It is never more than redisnode.ReplyWait.
+// The limit is at least redisnode.Silence (500 ms), so that a brief pause of the server does not close all connections. With a lease under 375 ms,
+// StuckMax windows are shorter than 500 ms. Then all workers may hang until the limit has passed. If replicas must acknowledge acquires, AckTimeout
+// is added to the limit. The limit is never more than redisnode.ReplyWait.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), redisnode.Silence)
 	if p.AckReplicas > 0 {

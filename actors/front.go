@@ -36,7 +36,7 @@ func (e *Engine) Front(a *lease.Address) *actor.PID { return e.fronts[e.shard(a.
 func (f *front) Receive(c actor.Context) {
 	defer f.engine.events.RecoverIn("front")
 	switch m := c.Message().(type) {
-	case wait.CancelRequest: // the timer of a wait sends it through the front, so that it cannot overtake its request
+	case wait.CancelRequest: // sent by the timer of a wait; it goes through the front, so that the cancel cannot overtake its request
 		f.engine.registry.tell(m.Request.Address, m)
 	case *actor.Stopped:
 		f.stopped = true
@@ -46,8 +46,8 @@ func (f *front) Receive(c actor.Context) {
 	}
 }
 
-// onMessage handles the messages of users' actors. They may send a message about one lock to the PID for another. Such a message is forwarded to
-// the front of its lock, so that a cancel cannot overtake its acquire.
+// onMessage handles the messages of users' actors. Each lock has a front, but an actor may send its messages to the front of another lock.
+// onMessage forwards such a message to the right front, so that a cancel cannot overtake its acquire.
 func (f *front) onMessage(c actor.Context, message any) {
 	q, ok := f.engine.api.Read(message, c.Sender())
 	switch {

@@ -13,14 +13,14 @@ import (
 // Guard notices that a lease was dropped without a release. Only the user's Lease refers to the guard, so the garbage collector finds both
 // unreachable at the same time.
 //
-// Attaching a cleanup and removing it again would cost more than handing a lock on inside the process. So a guard keeps its cleanup for life, and
-// serves one lease after another.
+// Attaching a cleanup to each lease and removing it again would take longer than passing a lock from one goroutine to the next. So a guard keeps
+// its cleanup for life, and serves one lease after another.
 type Guard struct{ watch *watch }
 
 // watch is the argument of a guard's cleanup. It must not refer to the guard, or the guard would stay reachable for ever.
 type watch struct {
-	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now; nil while the guard is in the pool, and always nil if `whole` is set
-	whole  Leak                       // a lease of several locks, guarded for the whole life of the guard; otherwise nil
+	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now; nil while the guard is in the pool. Always nil if `whole` is set
+	whole  Leak                       // the lease, if the guard is for a lease of several locks; such a guard never goes to the pool
 	engine *Engine
 }
 
@@ -28,8 +28,8 @@ type watch struct {
 type Leak interface {
 	// Engine returns the engine that releases the lease, or nil if the lease has ended.
 	Engine() *Engine
-	// Notice reports the leak. It also releases the lease, unless it is a fixed lease (one that is not renewed). While the user still has a channel or a
-	// context that ends with the lease, Notice does nothing and returns false.
+	// Notice reports the leak. It also releases the lease, unless it is a fixed lease (one that is not renewed). If the user still has a channel or
+	// a context that ends with the lease, Notice does nothing and returns false.
 	Notice(e *Engine) (done bool)
 }
 
@@ -52,7 +52,7 @@ func newGuard(w *watch) *Guard {
 	return g
 }
 
-// Free returns a guard of one lock's lease to the pool. It is called when the guarded lease is being released.
+// Free is called when the guarded lease is being released. It returns the guard to the pool, unless the guard is for a lease of several locks.
 func (g *Guard) Free() {
 	if w := g.watch; w.whole == nil {
 		w.hold.Store(nil)

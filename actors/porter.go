@@ -49,8 +49,8 @@ func (p porter) InvokeUserMessage(message any) {
 	}
 }
 
-// isCommand recognizes a message by which a sender would make protoactor stop the actor, treat it as stopped, or run a method of the message on the
-// actor's goroutine. protoactor's own messages of these types do not arrive as user messages.
+// isCommand recognizes the messages that protoactor itself acts on. With such a message a sender could stop the actor, make protoactor treat it as
+// stopped, or run a method of the message on the actor's goroutine. protoactor's own messages of these types do not arrive as user messages.
 func isCommand(message any) bool {
 	switch message.(type) {
 	case actor.AutoReceiveMessage, actor.SystemMessage, actor.AutoRespond:

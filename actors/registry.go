@@ -28,7 +28,7 @@ type registry struct {
 	shards     [shardCount]shard
 	sweepEvery time.Duration // pause between two sweeps; an actor that was not used in between is stopped
 
-	spawned atomic.Uint64 // numbers the actors: one may still be stopping when the next one of its name starts
+	spawned atomic.Uint64 // numbers the actors, because one may still be stopping when the next one of its name starts
 	living  countdown     // actors that have not stopped; reaches zero after Close
 	drained countdown     // living actors that a Shutdown waits for
 }
@@ -44,7 +44,7 @@ type shard struct {
 	idle     []*member // actors that the next sweep looks at
 	sweeper  clock.Timer
 	stage    wait.Stage
-	spawning *member // the member whose actor SpawnNamed is starting; the functions given to props return the shell and mailbox of this member
+	spawning *member // the member whose actor SpawnNamed is starting; the functions in props return its shell and its mailbox
 }
 
 type memberKey struct {
@@ -54,8 +54,8 @@ type memberKey struct {
 
 func keyOf(a *lease.Address) memberKey { return memberKey{a.Kind.Family, a.Raw} }
 
-// member is the actor of one name, as the registry sees it. Its shell and its mailbox are part of it, so that the memory that a message
-// touches lies close together.
+// member is the registry's entry for the actor of one name. It contains the actor's shell and mailbox, so that all memory that one message touches
+// lies close together.
 type member struct {
 	address lease.Address // a copy, because the address in the first request belongs to the user's handle
 	shard   *shard
@@ -251,8 +251,9 @@ func (s *shard) enter(stage wait.Stage) (members []*member) {
 	return members
 }
 
-// handled notes that the actor has handled a message, and whether its machine is idle now. An idle actor is listed for the next sweep. While the
-// runtime ends, there are no sweeps: handled then removes an idle actor, and reports that it must stop.
+// handled notes that the actor has handled a message, and whether its machine is idle now. If the machine is idle and no message is on its way,
+// handled lists the actor for the next sweep. While the runtime ends there are no sweeps. Then handled removes such an actor instead, and reports
+// that the actor must stop.
 func (m *member) handled(counted, idle bool) (removed bool) {
 	s := m.shard
 	s.mu.Lock()
@@ -272,8 +273,8 @@ func (m *member) handled(counted, idle bool) (removed bool) {
 	return false
 }
 
-// stop stops an actor that nobody can reach any more. A message that was not counted may still arrive before the stop, but changes nothing, because
-// the machine is idle.
+// stop stops an actor that the registry has removed. A message that was not counted may still arrive before the actor stops. The message changes
+// nothing, because the machine is idle.
 func (m *member) stop() { m.mailbox.PostSystemMessage(&actor.Stop{}) }
 
 // list adds an idle actor to those that the next sweep looks at.

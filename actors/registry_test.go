@@ -118,8 +118,7 @@ func TestRegistry_Draining(t *testing.T) {
 	<-r.drained.zero
 }
 
-// Every request is answered, even if its actor is swept all the time while requests and cancels arrive, and even if a Close overtakes the
-// request.
+// Every request is answered, even while sweeps stop its actor again and again, and even if a Close overtakes the request.
 func TestRegistry_AnswersEveryRequest(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})

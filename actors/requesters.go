@@ -14,7 +14,7 @@ import (
 
 // This file is the shell's part of the actor message API: the waits and leases of a user's actor end when that actor terminates.
 
-// admit prepares a request of an actor for the machine. For an acquire, admit lists the actor, and watches it from its first acquire on. For a
+// admit prepares a request of an actor for the machine. For an acquire, admit lists the actor, and begins to watch it if it was not listed. For a
 // release or an extend, admit finds the lease by the serial number in the request. If the request cannot be served, admit answers it and returns
 // false.
 func (a *shell) admit(c actor.Context, r *wait.Request) bool {
@@ -64,9 +64,9 @@ func (a *shell) unwatch(c actor.Context, requester lease.Ref) {
 
 var errReplaced = errors.New("the actor of this name has terminated, and what it had has ended")
 
-// requesterGone ends the waits of a terminated actor and releases its leases. It sends no answers, unless another actor has the same name now: that
-// actor may have sent some of the requests, and would wait for their answers for ever. Each wait and each lease is ended by a message of its own to
-// the machine, so that a panic over one of them does not keep the others from ending.
+// requesterGone ends the waits of a terminated actor and releases its leases. Usually it sends no answers. But if a new actor has the same name now
+// (replaced), the new actor may have sent some of the requests, and would wait for the answers for ever; so requesterGone answers them. The machine
+// gets a separate message for each wait and for each lease, so that a panic over one of them does not keep the others from ending.
 func (a *shell) requesterGone(c actor.Context, pid *actor.PID, replaced bool) {
 	waits, holds := a.requesters.Gone(pid)
 	for _, r := range waits {

@@ -99,7 +99,7 @@ func (a *shell) handle(c actor.Context, message any) {
 	case heldQuery:
 		m.answer <- a.held()
 	case *wait.Request:
-		if m.Routed && a.stage >= wait.Closing { // the request was on its way when Close began; a release sent straight to this actor is carried out
+		if m.Routed && a.stage >= wait.Closing { // on its way when Close began (a release that is sent straight here is served)
 			a.engine.refuse(m)
 			return
 		}
@@ -143,7 +143,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 	room, last := a.machine.Room(), lastCall(effects)
 	for i := range effects {
 		e := &effects[i]
-		*room = effects[i+1:] // the effects that are left; after a panic, Distrust returns them
+		*room = effects[i+1:] // the effects that are left; Distrust returns them if this effect panics
 		switch e.Do {
 		case wait.DoCall:
 			a.call(e.Call, i == last)
@@ -212,8 +212,8 @@ func lastCall(effects []wait.Effect) int {
 	return -1
 }
 
-// call sends a call. Only the last call of a step may be left to the requester, because the requester sends it after the shell has submitted
-// the other calls.
+// call sends a call, or leaves it to the requester. The requester sends its call after the shell has submitted the calls of this step. So only the
+// last call of a step may be left to the requester.
 func (a *shell) call(call wait.Call, last bool) {
 	carrier := call.Carrier()
 	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), a.member, call
