@@ -15,7 +15,7 @@ type Node struct {
 	Clock      Clock
 	Errors     *Errors
 
-	master *redis.Client // in a cluster: the client that go-redis has for this master; of a stray: for the master that was the first to name it
+	master *redis.Client // in a cluster: go-redis's client for this master, or, for a stray, for the master that first redirected a call to the stray
 	number int           // in a cluster: the nodes are numbered in the order in which they are made
 	users  int           // in a cluster: calls of Keep minus calls of Forget
 }
@@ -32,10 +32,10 @@ func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
 type Nodes interface {
 	// ForKey returns the node of a key without asking any server, or nil if Discover must be called first.
 	ForKey(key string) *Node
-	// AtAddr returns the node at an address, or nil if there is none. The node "by" has redirected a call to this address.
+	// AtAddr returns the node at the address to which the node `by` has redirected a call, or nil if there is none.
 	AtAddr(addr string, by *Node) *Node
-	// Any returns one of the nodes, for messages that every node delivers. After a failure, call Any with the next number. If Any returns nil,
-	// call Discover first.
+	// Any returns one of the nodes, for messages that every node delivers. The number `try` chooses the node: after a failure, call Any with the
+	// next number. Any returns nil if Discover must be called first.
 	Any(try int) *Node
 	// Keep retains a node returned by ForKey until Forget is called. If another node for the same server is known already, Keep retains that one
 	// instead. It returns the retained node.
@@ -49,7 +49,7 @@ type Nodes interface {
 	Suspect()
 	// Time converts an instant of this process to Unix time, as the clock of one of the nodes shows it.
 	Time(instant time.Duration) time.Duration
-	// Part returns the part of the cluster in which all keys of a name are. One script reaches the keys of one part only.
+	// Part returns the part of the cluster (the hash slot) in which all keys of a name are. One script reaches the keys of one part only.
 	Part(raw string) uint16
 	// PublishCommand returns the command that publishes a release, as an argument for scripts.
 	PublishCommand() any
@@ -84,7 +84,7 @@ func (Single) Part(string) uint16                              { return 0 }
 func (s Single) Each(_ context.Context, f func(n *Node)) error { f(s.node); return nil }
 
 // Command is a Redis command that go-redis must not repeat by itself, whatever the client's options say. Only the machine of the lock knows
-// whether a repeat is the same attempt.
+// whether a repeat belongs to the same attempt.
 type Command struct{ *redis.Cmd }
 
 // NoRetry switches off the retries of go-redis for the whole pipeline.

@@ -15,8 +15,8 @@ import (
 // secrets hides the client's passwords in errors. It looks at the places where an error may contain a password: the part of a command that
 // a server repeats, the part of an address before the @, and text in quotes.
 //
-// A password that cannot be an ordinary word or number is hidden wherever it stands alone. Nothing else is changed. Words, hosts and users that
-// contain a password or equal one stay as they are, and so do the codes at the beginning of replies.
+// A password is hidden wherever it stands alone, unless it could be an ordinary word or number, or equals the user or a host. Nothing else is
+// changed: a longer word or host name that contains a password stays as it is, and so do the codes at the beginning of replies.
 type secrets struct {
 	infos  []string // user info of addresses, with the @
 	quoted []string // the passwords in every spelling, longest first
@@ -158,8 +158,8 @@ func isInWord(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// concealError returns an error without passwords in its text and in the texts of all errors that it wraps. An error without passwords is returned as
-// it is. An error of package net becomes a copy, so that errors.As finds its type. Any other error is replaced by one of another type.
+// concealError hides the passwords in the text of an error, and in the texts of all errors that it wraps. An error without passwords is returned as
+// it is. An error of package net is replaced by a copy of the same type, so that errors.As finds it. Any other error is replaced by a `concealed`.
 func (s *secrets) concealError(err error) error {
 	if err == nil || s.isClean(err) {
 		return err

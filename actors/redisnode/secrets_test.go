@@ -84,7 +84,7 @@ var passwords = []string{
 	"1700000000000", "can't", "connection refused", "hunter2", "swordfish", "wV3kq9Zr0TnL5xQe8YbH2mJd", "abcdefghijklmnopqrstuvwxyz", `a"b/c%d e@f:g`,
 }
 
-// Whatever the password is, errors read as they would without one, and the engine classifies them in the same way.
+// Whatever the password is, the errors have the same text as for a client without a password, and the engine classifies them in the same way.
 func TestSecrets_ChangeNothingElse(t *testing.T) {
 	t.Parallel()
 	sha := strings.Repeat("0123456789", 4)

@@ -22,7 +22,7 @@ type Call struct {
 	claimed atomic.Bool // set by the gateway when it takes the call out of its line, or by the sender when it withdraws the call
 
 	// set by the gateway when it takes the call out of its line
-	Since    time.Duration // when Redis began to keep the call waiting: its submission, or Redis's last answer to another call, whichever is later
+	Since    time.Duration // when Redis began to keep the call waiting: when the call was submitted or when Redis last answered, whichever is later
 	NotAfter time.Duration // the last instant at which Redis may execute the call, or 0 if it was not taken out of the line to be sent
 	Deadline time.Duration // if there is no answer by this instant, the outcome is unknown; 0 if NotAfter is 0
 
@@ -57,14 +57,14 @@ func (c *Call) Expire(heard time.Duration) bool {
 }
 
 // Withdraw takes back a call that has not been sent. The call is then never executed, and gets no result. If Withdraw fails, the call may be
-// executed until its deadline, and will be answered.
+// executed until NotAfter, and will be answered.
 func (c *Call) Withdraw() bool { return c.claimed.CompareAndSwap(false, true) }
 
 // Withdrawn reports whether a call that is in the line was taken back.
 func (c *Call) Withdrawn() bool { return c.claimed.Load() }
 
-// Answer completes a result, for the gateway to send. Only the code that has claimed the call in its batch, or has removed it by Expire, may call
-// Answer. So a call is answered once.
+// Answer stores the result of a call, and returns it for the gateway to send. A call is answered once. So Answer may be called only by code that has
+// claimed the call in its batch, has removed the call by Expire, or has not put the call in line at all.
 func (c *Call) Answer(r Result) *Result {
 	r.Call = c
 	c.result = r
@@ -73,12 +73,12 @@ func (c *Call) Answer(r Result) *Result {
 
 // Timing says how long a call may wait to be sent, and then for its answer.
 //
-// The two times are separate because their ends mean different things. A call that was not sent has done nothing: it may wait as long as its
-// caller does, and nothing has to be repeated. A call that was sent may be executed at any time until its window has passed.
+// The two times are separate because their ends mean different things. A call that was not sent has done nothing: it need not be repeated, and may
+// wait for as long as its caller waits. A call that was sent may be executed at any time until its window has passed.
 type Timing struct {
 	Asked    time.Duration // when the sender asked for it
 	window   time.Duration // counts from the sending; when it is over, Redis must not execute the call any more
-	Grace    time.Duration // additional time for the answer, if replicas have to acknowledge what the call wrote, or Until comes before the window's end
+	Grace    time.Duration // how long after NotAfter the answer may come: replicas must acknowledge what the call wrote, or Until cuts the window short
 	Until    time.Duration // Redis must not execute the call after this instant, whenever it is sent; clock.Never if there is no such instant
 	Patience time.Duration // the call is refused if it has not been sent and Redis has been silent for this long
 	First    bool          // the call goes before other calls: it is a repeat, or gives something back
@@ -109,8 +109,8 @@ func (t *Timing) Expires(heard time.Duration) time.Duration {
 // Window returns how long one attempt for a lease of the given length may take before its outcome counts as unknown.
 func Window(lease time.Duration) time.Duration { return min(lease/3, 2*time.Second) }
 
-// Offer is the offer of a goroutine to send a call itself, because it has made a request and waits for the answer anyway. If the lock's actor has a
-// call to send while it handles the request, the actor leaves the call to that goroutine. Waking another goroutine would cost more CPU than the call.
+// Offer is the offer of a goroutine to send a call itself. The goroutine has made a request, and waits for the answer anyway. If the lock's actor
+// has a call to send when it handles the request, it leaves the call to that goroutine. Waking another goroutine would cost more CPU than the call.
 //
 // The zero value offers nothing.
 type Offer struct{ call atomic.Pointer[Call] }

@@ -143,7 +143,7 @@ func (t *Recorder) Linger(more int) { t.lingering.Add(int64(more)) }
 // Reconnected notes that lost or refused subscriptions have been restored.
 func (t *Recorder) Reconnected() { t.reconnects.Add(1) }
 
-// Stats reads the counters. It reads the counter of releases before that of acquires, for example, so that no difference is negative.
+// Stats reads the counters in such an order that no difference is negative. For example, it reads the number of releases before that of acquires.
 func (t *Recorder) Stats() Stats {
 	s := Stats{
 		Lost: t.lost.Load(), Released: t.released.Load(), Refused: t.refused.Load(), HandedOn: t.handedOn.Load(),

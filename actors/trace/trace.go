@@ -12,9 +12,9 @@ import (
 
 // Trace has functions that are called when something happens in a runtime. A function that is nil costs only a comparison.
 //
-// The functions run inside the runtime, mostly on the goroutines of its actors and pipelines. They must be fast: while one runs, the lock
-// that it is about waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a
-// CallbackPanicked event. Fields may be added.
+// The functions run inside the runtime, mostly on the goroutines of its actors and pipelines. They must be fast: while a function runs, the
+// lock for which it is called waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a
+// CallbackPanicked event. Fields may be added to Trace.
 type Trace struct {
 	// Acquiring is called before an acquire begins, on the caller's goroutine and with the caller's context. For an acquire by message it is
 	// called on the goroutine of an actor of the runtime, with an empty context. If it returns a function, that function is called once with the
@@ -27,7 +27,7 @@ type Trace struct {
 	Waiting func(ctx context.Context, w protocol.Waiting)
 	// Released is called when a holder has released its lease, with the error that Release returns. It is also called when the runtime releases a lease
 	// because the actor that holds it has ended, or because the program has dropped the lease (unless it is a fixed one). When a lock is handed on in
-	// the process, the next holder's Acquired may come first.
+	// the process, the function for the next holder's Acquired may be called before Released.
 	Released func(r Released)
 	// Lost is called when a lease has ended without its holder's release. For each lease either Released or Lost is called, once.
 	Lost func(l Lost)
@@ -58,7 +58,7 @@ type Acquired struct {
 	Err      error // nil if the lock was acquired
 }
 
-// Released is the end of a lease by its holder.
+// Released is the end of a lease by a release.
 type Released struct {
 	Kind     protocol.Kind
 	Name, ID string

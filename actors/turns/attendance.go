@@ -11,12 +11,12 @@ import (
 // A message does not say who receives it, and a release does not say who made it, so this process can only count releases. It counts them in rounds.
 // A round is the time between a release by this process and its next grant. In a round, every other process that wants the lock has one turn, and the
 // subscribers without a turn count as absent. Some counts are wrong, because a process is slow or has two turns in a round. So the estimate is the
-// number of subscribers that were absent in nearly all of the newest rounds. If clearly more processes have a turn in one round than the estimate
-// allows, it drops at once, because one of them may have been taken for a mere listener.
+// number of subscribers that were absent in nearly all of the newest rounds. If a single round has clearly more turns than the estimate allows, the
+// estimate drops at once, because a process that wants the lock may have been taken for a mere listener.
 //
-// The more processes compete, the more often counts are wrong. So in a single round, a count lowers the estimate only if it differs by more than
-// doubt. If every wrong count lowered the estimate, a process would wait for mere listeners and miss its turn. Its next count would then be wrong as
-// well, and so would the counts of the others.
+// The more processes compete, the more often counts are wrong. So the count of a single round lowers the estimate only if the difference is greater
+// than doubt(). If every wrong count lowered the estimate, this process would wait for mere listeners and miss its turn. Then its next count would be
+// wrong as well, and so would the counts of the other processes.
 type attendance struct {
 	notified int  // subscribers that this process's newest release notified, not counting this process
 	came     int  // known turns of other processes in this round

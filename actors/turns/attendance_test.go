@@ -87,7 +87,7 @@ func TestAttendance_Refused(t *testing.T) {
 	}
 }
 
-// Each grant that this process gets although another process is ahead makes slots longer. After goodMax grants without a process ahead, slots become
+// If this process gets a grant although another process is ahead, slots become longer. After goodMax grants without a process ahead, slots become
 // shorter.
 func TestYield_Slots(t *testing.T) {
 	y := Turns{until: 1, fresh: time.Hour}
@@ -109,8 +109,8 @@ func TestYield_Slots(t *testing.T) {
 	assert.Equal(t, uint8(winsMax-1), turn(1), "a try has not waited, so it proves nothing")
 }
 
-// Slots that have become longer become shorter again when the only other process has had a turn that was much shorter than a slot. They are halved
-// as long as half a slot is at least twice as long as that turn.
+// If slots have become longer, a short turn of the only other process makes them shorter again. Slots are halved as long as half a slot is at least
+// twice as long as that turn.
 func TestYield_SlotsAfterQuickTurn(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
@@ -125,7 +125,7 @@ func TestYield_SlotsAfterQuickTurn(t *testing.T) {
 	}
 }
 
-// After a turn whose grant has lingered, the processes ahead have a slot in proportion to the turn, because the next turn may be as long.
+// After a turn whose grant has lingered, slots are longer, in proportion to the length of that turn, because the next turn may be as long.
 func TestYield_SlotAfterLinger(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
@@ -146,8 +146,8 @@ func TestYield_SlotAfterLinger(t *testing.T) {
 	assert.Equal(t, yieldMax, after(ended))
 }
 
-// After such a turn the lock is free for a slot even if Redis has counted no other subscriber: on a cluster with plain messages, the subscriber may be
-// at another node. The pause is no longer than a gap.
+// After a turn whose grant has lingered, this process pauses for a slot even if Redis has counted no other subscriber. On a cluster with plain
+// messages, a subscriber may be at another node, where it is not counted. The pause is no longer than a gap.
 func TestYield_PauseAfterLinger(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
@@ -163,8 +163,8 @@ func TestYield_PauseAfterLinger(t *testing.T) {
 	assert.Equal(t, gap, pause(900*time.Millisecond, true))
 }
 
-// On a cluster the message of this process's own release may come after a subscription that was made after the release. It does not end the pause.
-// The next message is another process's, and ends it.
+// On a cluster, a process that subscribes after its release may still receive the message of that release. This message does not end the pause. The
+// next message comes from another process's release, and ends the pause.
 func TestYield_OwnMessageAfterSubscription(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },

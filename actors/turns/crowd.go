@@ -9,7 +9,7 @@ import "time"
 //
 // A process gets a new ticket for each of its turns, so its next place is behind all others.
 type crowd struct {
-	here   bool  // the newest refusal showed a crowd, or a release since then has notified enough subscribers for one
+	here   bool  // the newest refusal showed a crowd, or a later release has notified enough subscribers for a crowd
 	none   bool  // the newest refusal showed no crowd although there are enough subscribers: the Redis user has no right to use tickets
 	in     bool  // this process has a ticket
 	yields bool  // this process has just had its turn: its next attempt takes a ticket, even if the lock is free
@@ -45,8 +45,8 @@ func (y *Turns) Called(now, longest time.Duration) {
 	y.gaps.last = 0 // this process has not received the messages of earlier releases
 }
 
-// FirstTry is called when this process has just subscribed to releases. It returns the instant at which the process tries if no release comes
-// first, or 0 if nothing was decided, because the process is not in a crowd or does not know its place.
+// FirstTry is called when this process has just subscribed to releases. It returns the instant of the next attempt, unless a release message comes
+// earlier. It returns 0, and decides nothing, if the process is not in a crowd or does not know its place.
 func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	if !y.crowd.in || !y.placed {
 		return 0
@@ -82,19 +82,20 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	y.until = now + stay + p.Jitter(stay/4+1)
 }
 
-// leaveCrowd ends a turn when there may be a crowd. If there is one, the next attempt of this process takes a new ticket, even if this process
-// got the lock without a ticket and has never seen the crowd. Without a new ticket, it would let only as many others go first as its release
-// has notified. In a crowd, those are only the processes in front.
+// leaveCrowd ends a turn when there may be a crowd. If there is a crowd, the next attempt of this process takes a new ticket, even if this process
+// got the lock without a ticket and has never seen the crowd. Without a new ticket, this process would let only as many others go first as its
+// release has notified. In a crowd, a release notifies only the processes in front.
 func (y *Turns) leaveCrowd() (stay time.Duration) {
 	y.crowd = crowd{here: true, yields: true}
 	y.placed, y.ahead, y.patience.early = false, 0, false
 	return y.slot
 }
 
-// missing returns 1 if a process ahead in the crowd seems not to want the lock, otherwise 0. It decides by the time since the newest release. If that
-// is twice the usual length of a turn, the lock was probably free while the process ahead let its slot pass. If that process were still counted, all
-// processes behind it would wait for one slot more in each turn, so turns would become longer, and slots with them. The decision is wrong if the lock
-// was not free, because one turn took that long. Then this process's place is too far forward, and its next refusal corrects the place.
+// missing returns 1 if a process ahead in the crowd seems not to want the lock, otherwise 0. It decides by the time since the newest release. If this
+// time is at least twice the usual length of a turn, the lock was probably free while the process ahead let its slot pass. If that process were still
+// counted, all processes behind it would wait for one slot more in each turn. So turns would become longer, and slots with them.
+//
+// The decision is wrong if a single turn took that long. Then this process counts too few processes ahead, until a refusal corrects its place.
 func (y *Turns) missing(now time.Duration) int {
 	if !y.crowd.in || y.patience.turn == 0 || y.patience.released == 0 {
 		return 0

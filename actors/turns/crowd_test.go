@@ -45,8 +45,8 @@ func TestCrowd_RowSize(t *testing.T) {
 	assert.Contains(t, string(script), fmt.Sprintf("ticket %% %d == 0", rowSize))
 }
 
-// The first in line tries when the holder releases the lock. The others leave a slot for each process ahead, and slots are as long as turns once the
-// process has seen one.
+// The first in line tries when the holder releases the lock. The others leave a slot for each process ahead. As soon as a process has seen a whole
+// turn, its slots are as long as turns.
 func TestCrowd_Places(t *testing.T) {
 	assert.Equal(t, time.Duration(0), inCrowd(1, 0).hear())
 	c := inCrowd(3, 0)
@@ -73,7 +73,7 @@ func TestCrowd_CorrectsPlaces(t *testing.T) {
 	assert.Equal(t, 6, c.ahead, "one has had a turn, and one is missing")
 }
 
-// A place counts for as long as the turns of the others last, even if they hold the lock for longer than a turn usually lasts.
+// A process keeps its place until the processes ahead have had their turns, even if these turns are much longer than Refusal.Longest.
 func TestCrowd_LongTurns(t *testing.T) {
 	for _, called := range []bool{false, true} {
 		c := inCrowd(10, 131)
@@ -128,7 +128,7 @@ func TestCrowd_NobodyCalls(t *testing.T) {
 	assert.Zero(t, c.Row(), "it has lost its ticket")
 }
 
-// After its turn, a process gets a new ticket, behind all others, when the first in line has had the time to try.
+// After its turn, a process first gives the first in line time to try. Then it takes a new ticket, behind all others.
 func TestCrowd_Ends(t *testing.T) {
 	c := inCrowd(1, 0)
 	c.hear()

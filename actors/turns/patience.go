@@ -6,10 +6,10 @@ import "time"
 // When the slots of all processes ahead are over, this process tries, in case they have stopped waiting. If slots are shorter than turns, one process
 // gets the lock, and all the others try during its turn and find the lock taken: an attempt in vain.
 //
-// An attempt is early if it is made although processes are ahead. Each early attempt in vain doubles the slots, except the first few: as many as
-// there are other waiters do not count, because each of the others may have the lock once before this process gets it. If an early attempt finds the
-// lock free, a process ahead has stopped waiting, and the lock was free during its slot. So slots become short again. If only mere listeners
-// (subscribers that never try) are ahead, each process finds the lock free before its slots double, so slots stay short.
+// An attempt is early if it is made although processes are ahead. Early attempts in vain double the slots, but not the first ones: for each other
+// waiter, one attempt in vain is normal, because that waiter may have the lock once before this process gets it. If an early attempt finds the lock
+// free, a process ahead has stopped waiting, and the lock was free during the slot of that process. So slots become short again. If only mere
+// listeners (subscribers that never try) are ahead, each process finds the lock free before its slots double, so slots stay short.
 //
 // Slots of a wrong length do harm. If they are too long, the lock stays free. If they are too short, turns are out of order, which spoils the
 // estimate of attendance.
@@ -40,9 +40,9 @@ func (w *patience) heard(now time.Duration) {
 	w.released = now
 }
 
-// refused notes an attempt that found the lock taken. An early attempt was in vain if processes take turns: the lock then has another holder than at
-// the previous attempt. If the holder is still the same, the processes ahead do not try for the lock. Longer slots would then only keep this process
-// behind, so slots become short again.
+// refused notes an attempt that found the lock taken. If the lock has another holder than at the previous refusal, processes take turns, so an early
+// attempt was in vain. If an early attempt finds the same holder again, the processes ahead do not try for the lock. Longer slots would then only
+// delay this process, so slots become short again.
 func (w *patience) refused(holder string) {
 	early, known := w.early, holder != "" && w.holder != ""
 	switch {

@@ -20,7 +20,7 @@ func TestPatience(t *testing.T) {
 			w.heard(now)
 		}
 		assert.Equal(t, turn, w.turn, "the first release says nothing about the turn before it")
-		for _, holder := range []string{"a", "b", "c", "d"} { // the first refusal proves nothing; the three other processes may cause one more each
+		for _, holder := range []string{"a", "b", "c", "d"} { // the first refusal proves nothing; three more are normal, one for each other process
 			assert.Equal(t, time.Millisecond, inVain(&w, holder), holder)
 		}
 		return w

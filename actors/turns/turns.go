@@ -17,8 +17,8 @@ import (
 // While all the other processes want the lock, slots become as long as turns (patience). With shorter slots, all of them would ask while the first
 // one still has the lock.
 //
-// Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not have
-// noticed them yet. As soon as only such subscribers are ahead, the process does not wait.
+// Some subscribers never try; attendance finds out how many. These subscribers still count as processes ahead, because other processes may not
+// have found out yet that they never try. As soon as only such subscribers are ahead, the process does not wait.
 //
 // A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. (Scripts report
 // that number for plain and fenced locks, but not on a cluster, where no node knows all subscribers.) Without such a place, all newcomers would try
@@ -53,7 +53,7 @@ type Turns struct {
 }
 
 const (
-	yieldMax = 50 * time.Millisecond  // the longest that the slots of all processes ahead last together, unless patience or slotMin makes them longer
+	yieldMax = 50 * time.Millisecond  // limit for the slots of all processes ahead together, unless patience or slotMin makes the slots longer
 	slotMin  = 500 * time.Microsecond // slots are shortened if many processes are ahead, but not below this
 	slotMax  = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; mere listeners waste it
 	farMax   = 900 * time.Millisecond // longest wait of a process far behind, after yieldMax: all processes ahead may have stopped waiting
@@ -84,7 +84,7 @@ type Ended struct {
 	Longest   time.Duration // the time after which a turn usually ends
 	Receivers int           // number of subscribers that received the release's message, including this process if it listens
 	Listens   bool          // this process is subscribed
-	Crowds    bool          // there may be a crowd: the server counts the subscribers of this kind of lock
+	Crowds    bool          // a crowd is possible, because scripts count the subscribers of this kind of lock
 	Lingered  bool          // the turn's grant has lingered: slots are longer, because a client that misses its slot waits for another long turn
 }
 
@@ -111,7 +111,7 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	} else {
 		stay = y.wait(p, y.slot)
 	}
-	y.gapTo = now // a gap that began while this process's acquire was in flight has ended with its turn
+	y.gapTo = now // if a gap began while this process's acquire was in flight, that gap is over
 	y.fresh = now + stay + 2*time.Duration(y.ahead)*max(now-t.Began, t.Longest)
 	switch {
 	case y.gaps.released(p, now, t.Sent, stay > 0, others > 0):
@@ -138,7 +138,7 @@ type Refusal struct {
 
 // Refused notes a refusal, which gives a newcomer its place among the subscribers.
 func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
-	if r.Subscribers > 0 || y.crowd.in { // Subscribers counts those to releases, so it may be 0 while this process waits for the call of its row
+	if r.Subscribers > 0 || y.crowd.in { // in a crowd Subscribers may be 0: a process that waits for a call is not subscribed to releases
 		y.findPlace(p, now, r)
 	}
 	y.patience.refused(r.Holder)
@@ -163,8 +163,9 @@ func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
 	y.fresh = now + 2*time.Duration(y.ahead)*max(r.Longest, y.patience.turn)
 }
 
-// AsksPlace reports whether the next attempt asks for the place of this process, in case it is refused. It asks if the process has no place, or if
-// its place is in a crowd, which Redis knows better. It also asks if the process is first, because a refusal then means that a crowd may have begun.
+// AsksPlace reports whether the next attempt asks Redis for the place of this process, which the reply contains if the attempt is refused. It asks if
+// the process has no place, or if its place is in a crowd, because Redis knows that place better. It also asks if the process is first: if the
+// first process is refused, a crowd may have begun.
 func (y *Turns) AsksPlace() bool { return !y.placed || y.crowd.in || y.ahead == 0 }
 
 // Waited notes that a local waiter waits while other processes have their turns.
@@ -240,8 +241,8 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.attendance.conclude()
 }
 
-// Tries notes an attempt. If it comes before the turn of this process (a TryAcquire does not wait), it ends the pause and the gap. The next planned
-// attempt may be far away, so from now on every release message leads to an attempt.
+// Tries notes an attempt. The attempt of a TryAcquire may come before the turn of this process. Such an attempt ends the pause and the gap. From
+// then on every release message leads to an attempt, because the next planned attempt may be far away.
 func (y *Turns) Tries(now time.Duration) {
 	if now < y.until {
 		y.until, y.gapTo, y.patience.early = 0, 0, false
@@ -281,9 +282,9 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 }
 
 // shorten is called after a turn of the only other process, and shortens slots that Won has made longer. The turn shows how fast the other process
-// acquires and releases the lock. If the other process lets a longer slot pass, it does not want the lock, so leaving the lock free is in vain. Slots
-// stay at least twice as long as the turn, because the next turn may take longer. If there are several other processes, shorten is not called,
-// because a slower one may have missed its slot.
+// acquires and releases the lock. If the other process lets a much longer slot pass, it does not want the lock, and the time of the slot is wasted.
+// Slots stay at least twice as long as the turn, because the next turn may take longer. If there are several other processes, shorten is not called,
+// because a slower process may have missed its slot.
 func (y *Turns) shorten(turn time.Duration) {
 	for y.wins > 0 && y.slot/4 >= turn {
 		y.wins--
@@ -291,12 +292,12 @@ func (y *Turns) shorten(turn time.Duration) {
 	}
 }
 
-// The messages of this process's own releases come over another connection than the replies, and several may be late. If one of these messages
-// were taken for another process's release, that process would seem to have had its turn. If another process's message were taken for one of
-// these, a wake-up would be lost.
+// The messages of this process's own releases come over another connection than the replies, and several may be late. Such a message must not be
+// taken for another process's release, or that process would seem to have had its turn. The message of another process's release must not be taken
+// for this process's own, or a wake-up would be lost.
 
-// Leaves notes that this process sends a release or a pass. The messages received since the previous release or pass are counted as those
-// of this process's earlier releases.
+// Leaves notes that this process sends a release or a pass. The messages that came while this process held the lock are counted as late
+// messages of its earlier releases.
 func (y *Turns) Leaves() {
 	y.echoes = max(y.echoes-y.heard, 0)
 	y.heard = 0
@@ -310,10 +311,10 @@ func (y *Turns) ExpectEcho(now time.Duration) {
 	y.echoTo = now + yieldMax
 }
 
-// Joined notes a new subscription of the channel. Messages of this process's own releases from before it are not expected any more, because they may
-// have been missed. The exception is the release whose pause still lasts: on a cluster, its message may reach the node of the subscription later than
-// the subscription itself. If this message were taken for another process's release, it would end the pause at once. If it never comes, and another's
-// is taken for it instead, no wake-up is lost, because the pause has an end.
+// Joined notes a new subscription of the channel. The messages of this process's earlier releases are not expected any more, because this process may
+// have missed them. The exception is the release whose pause still lasts: on a cluster, its message may reach the node of the subscription later than
+// the subscription itself. If this message were taken for another process's release, it would end the pause at once. If this message never comes,
+// the message of another process's release may be taken for it. Even then no wake-up is lost, because the pause has an end.
 func (y *Turns) Joined(now time.Duration) {
 	y.echoes = 0
 	if now < y.until && y.gaps.freed != 0 {
@@ -328,8 +329,9 @@ func (y *Turns) Joined(now time.Duration) {
 //
 // A process without competitors makes a gap when GapEvery has passed since the last one. Competing processes must all pause after the same release,
 // or one of them takes the lock. They pause after the first release in each period of GapShared, measured by the server's clock. Their estimates of
-// that clock differ a little. So if a period may have begun just before or just after a release, both that release and the next one count as the
-// first. If the next one comes while the gap of the earlier one lasts, the gap becomes longer, because other processes may begin their gap only then.
+// that clock differ a little, so they may disagree whether a release just before or after the beginning of a period is in that period. Therefore both
+// this release and the next one count as the first. If the next release comes during the gap after this release, the gap becomes longer, because
+// other processes may begin their gap only then.
 type gaps struct {
 	last  time.Duration // server time of the newest release that is known
 	since time.Duration // when the newest gap began
