@@ -21,8 +21,8 @@ func dependencies(t *testing.T, pkg string) []string {
 	return strings.Fields(string(out))
 }
 
-// mayImport lists, for each part of the module that users get, the other parts that its packages may import, directly or
-// indirectly. The engine is root -> actors -> scripts -> protocol, and actors -> timerwheel.
+// mayImport maps each part of the module that users get to the other parts that its packages may import, directly or indirectly.
+// The engine is root -> actors -> scripts -> protocol, and actors -> timerwheel.
 var mayImport = map[string][]string{
 	"protocol":     {},
 	"timerwheel":   {},

@@ -84,7 +84,7 @@ func TestCheck_NamesTheMissingRight(t *testing.T) {
 	server := redistest.Start(t)
 	for _, rule := range leastRights(t) {
 		if rule == "+hello" || !strings.ContainsRune("+~&", rune(rule[0])) {
-			continue // go-redis works without HELLO, and only rules that begin with +, ~ or & grant a right
+			continue // go-redis works without HELLO; a rule that does not begin with +, ~ or & grants no right
 		}
 		rules := slices.DeleteFunc(leastRights(t), func(r string) bool { return r == rule })
 		require.NoError(t, server.Client(t).ScriptFlush(t.Context()).Err())

@@ -84,9 +84,9 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 // While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying. Only the first of several failures in a row is logged.
 //
 // Run returns ErrInvalid for a bad name or option, or if an earlier call of this Election's Run has not returned yet. If the keys of the election's
-// lock hold other data, it returns ErrForeignKey. If they are on another master of a cluster, and the client is for a single server, it returns the
-// server's error. If only the key "holdfast_leader:{name}" holds other data, the leader is elected but not announced, and Run logs that. When the
-// runtime is closed, Run returns ErrClosed after lead has returned. Runtime.Shutdown waits for a term in progress, so end ctx first.
+// lock hold other data, Run returns ErrForeignKey. If these keys are on another master of a cluster, and the client is for a single server, Run
+// returns the server's error. If only the key "holdfast_leader:{name}" holds other data, the leader is elected but not announced, and Run logs that.
+// When the runtime is closed, Run returns ErrClosed after lead has returned. Runtime.Shutdown waits for a term in progress, so end ctx first.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
 	if err := e.begin(lead == nil); err != nil {
 		return fmt.Errorf("holdfast: run for %s: %w", lease.Quoted(e.lock.Name()), err)

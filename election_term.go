@@ -21,7 +21,8 @@ type term struct {
 	err    error // the error that lead returned, if Run must not ignore it
 }
 
-// acquire returns the options for acquiring the lock. They have a new owner, so a campaign never re-enters, even if Run's context has an owner.
+// acquire returns the options for acquiring the lock. The options contain a new owner, so a campaign never re-enters, even if Run's context has an
+// owner.
 func (t *term) acquire() []AcquireOption {
 	return []AcquireOption{WithOwner(t.election.rt.NewOwner()), WithRenewedLease(t.election.options.Lease)}
 }

@@ -78,7 +78,7 @@ func (e *Election) watch(ctx context.Context, yield func(Leader) bool) {
 			e.log(&failed, "leader unknown", err)
 			again = retryAfter
 		}
-		// After a failover that has lost a term, two leaders may have the same token.
+		// After a failover that has lost a term, two leaders may have the same token, so the runtimes are compared, too.
 		if err == nil && (leader.Token != last.Token || leader.Runtime != last.Runtime) {
 			if last = leader; !yield(leader) {
 				return

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps the error of Redis or of the context that caused it. An
+// Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps its cause, which is an error of Redis or of the context. An
 // error about a lock names the lock.
 var (
 	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, the time of WithWait elapsed, or ctx ended. If ctx ended, the error also

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A lock is taken, by this runtime or by another one. No matter in which way an acquire of it fails, the error is a *BusyError.
+// If an acquire fails because this runtime or another one holds the lock, the error is a *BusyError, no matter how the wait ended.
 func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock, wait time.Duration) (err, cause error){

@@ -23,8 +23,8 @@ const (
 
 // The types of events. Each is a struct.
 type (
-	// LeaseLost reports that a lease ended without a release. The lease itself reported it to its holder first. Fields: Kind, Name, ID (the
-	// owner field in Redis), Reason and Held (for how long). See [protocol.LeaseLost].
+	// LeaseLost reports that a lease ended without a release. Before the event, the lease has reported the loss to its holder. Fields: Kind, Name, ID
+	// (the owner field in Redis), Reason and Held (for how long). See [protocol.LeaseLost].
 	LeaseLost = protocol.LeaseLost
 	// Waiting reports that an acquire has waited longer than Options.SlowWait. Fields: Kind, Name, Waited, Holder (the owner field in Redis),
 	// Local (this runtime holds the lock) and Ahead (acquires of this runtime that are served first). See [protocol.Waiting].

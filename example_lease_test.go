@@ -181,7 +181,7 @@ func ExampleWithWait() {
 	// true
 }
 
-// The error of a refused acquire says who holds the lock; Local is true if it is this process.
+// The error of a refused acquire says who holds the lock. Local is true if this runtime holds it.
 func ExampleBusyError() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
