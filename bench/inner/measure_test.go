@@ -55,7 +55,7 @@ func (w *waits) merge(other *waits) {
 	w.max = max(w.max, other.max)
 }
 
-// at returns the quantile q: a share q of all waits is no longer than the result.
+// at returns the quantile q: the share q of all waits took at most as long as the result.
 func (w *waits) at(q float64) time.Duration {
 	rank := uint64(q * float64(w.n))
 	for i, n := range w.counts {
@@ -76,12 +76,12 @@ func (w *waits) mean() time.Duration {
 
 // sample is the result of one measured stretch.
 type sample struct {
-	pairs   int64 // acquires with their releases, both finished within the stretch
+	pairs   int64 // pairs of an acquire and its release that finished within the stretch
 	elapsed time.Duration
 	cpu     time.Duration // CPU of this process
-	server  time.Duration // CPU of the server, for all recorded waits
-	scripts int64         // EVALSHA that the server ran, for all recorded waits
-	allocs  uint64        // heap allocations of this process, for all recorded waits
+	server  time.Duration // CPU of the server until the last recorded pair ended
+	scripts int64         // EVALSHA that the server ran until the last recorded pair ended
+	allocs  uint64        // heap allocations of this process until the last recorded pair ended
 	wait    waits         // how long the acquires waited
 }
 
@@ -98,7 +98,7 @@ func (s *sample) serverPerPair() float64 { return micros(s.server) / float64(max
 // cpuPerPair is in microseconds.
 func (s *sample) cpuPerPair() float64 { return micros(s.cpu) / float64(max(s.pairs, 1)) }
 
-// stretch is the shared state of the goroutines of a load: how much is left to do.
+// stretch is the state that the goroutines of a load share. It says whether they must go on, and how much is left to do.
 type stretch struct {
 	context.Context
 	left    atomic.Int64 // pairs left to do, if their number is fixed
@@ -106,7 +106,7 @@ type stretch struct {
 	failure atomic.Pointer[error]
 }
 
-// take reserves up to n pairs and returns how many. If there are none, the stretch is over.
+// take reserves up to n pairs and returns how many it reserved. If it returns 0 or less, the stretch is over.
 func (s *stretch) take(n int) int {
 	if s.stopped.Load() {
 		return 0
@@ -128,8 +128,8 @@ type worker struct {
 	wait   waits
 }
 
-// done records n pairs. `wait` is how long each of their acquires took. Pairs that end after the stretch do not count, but their waits do: leaving
-// out the waits in progress at the end would flatter the contender.
+// done records n pairs whose acquires took `wait` each. Of a pair that ends after the stretch, done records only the wait. Without these waits,
+// which are often long, the contender would look better than it is.
 func (w *worker) done(n int, wait time.Duration) {
 	for range n {
 		w.wait.add(wait)
@@ -139,7 +139,7 @@ func (w *worker) done(n int, wait time.Duration) {
 	}
 }
 
-// load is the work of one contender's goroutines, each of which runs until take returns 0.
+// load is the work of one contender. Each goroutine calls the function `work` once, which ends when there are no pairs left to take.
 type load struct {
 	goroutines int
 	work       func(w *worker)

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestMain stops the redis-server that the first benchmark of this test binary starts. Its program is the redis-server in PATH, or the one that
-// HOLDFAST_REDIS_SERVER names. The server is private, has its own port, and writes nothing to disk.
+// TestMain runs the benchmarks, and then stops the server that the first one started. The server is the redis-server in PATH, or the program that
+// HOLDFAST_REDIS_SERVER names. It is private, has its own port, and writes nothing to disk.
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 // newClient returns a client of the server with go-redis's defaults, except for the pool size; 0 means the default.

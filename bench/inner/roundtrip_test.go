@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// BenchmarkRoundTrip measures a lock that the goroutines of one process pass on to each other. It shows the cost of the actors; Redis
-// costs next to nothing, since the process keeps the lock for a turn. A single goroutine has nobody to pass the lock on to, so each pair
-// goes to Redis.
+// BenchmarkRoundTrip measures a lock that the goroutines of one process pass on to each other. The process keeps the lock for a turn and
+// seldom calls Redis, so the result is the cost of the actors. A single goroutine has nobody to pass the lock on to. Then each pair goes
+// to Redis.
 func BenchmarkRoundTrip(b *testing.B) {
 	rt, err := holdfast.New(newClient(b, 0), holdfast.Options{Lease: lease})
 	if err != nil {

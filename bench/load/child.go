@@ -47,7 +47,7 @@ type child struct {
 	batches peer.Batches
 	oracle  *oracle
 	runs    int
-	holding []hold // by client: the lock that its Acquire order acquired
+	holding []hold // the lock that each client acquired by an Acquire order
 }
 
 func (c *child) report(r Report) {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// zipfS is the exponent of a Zipf naming: how unevenly its names are chosen.
+// zipfS is the exponent of a Zipf naming. The larger it is, the more often the first names are chosen.
 const zipfS = 1.1
 
 // stretch is one run of the workload in this process. Its workers acquire and release locks; an acquire with its release is a pair.
@@ -32,7 +32,7 @@ type stretch struct {
 	shared  []section // the section of each name
 	names   []string
 
-	idleSince, longestIdle  atomic.Int64 // when a hot lock became idle, in ns since 1970; its longest idle time, in ns
+	idleSince, longestIdle  atomic.Int64 // of a hot lock: when it became idle, in ns since 1970, and its longest idle time, in ns
 	overlaps, errors, stuck atomic.Int32
 	first                   atomic.Pointer[error]
 }
@@ -193,7 +193,7 @@ func (s *stretch) work(i int) {
 // visits reports whether this process only visits: from time to time it takes one of the first process's locks.
 func (s *stretch) visits() bool { return s.w.Visits > 0 && s.child.order.Process == s.w.Processes-1 }
 
-// visit takes one of the locks from time to time, each in turn.
+// visit takes one of the locks at each tick, one after the other.
 func (s *stretch) visit(client peer.Client) {
 	tick := time.NewTicker(s.w.Visits)
 	defer tick.Stop()
@@ -239,8 +239,8 @@ func (s *stretch) pair(client peer.Client, worker int, kind peer.Kind, name stri
 	return true
 }
 
-// idle is called at the end of a time in which nobody held the lock. It records the length of that time if it is the longest so far. After the
-// window it records nothing.
+// idle is called when a free lock has been acquired. It records how long nobody held the lock, if that is the longest time so far. After the window
+// it records nothing.
 func (s *stretch) idle() {
 	gap := time.Now().UnixNano() - s.idleSince.Load()
 	for longest := s.longestIdle.Load(); gap > longest && !s.stopped.Load(); longest = s.longestIdle.Load() {

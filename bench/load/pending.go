@@ -12,8 +12,8 @@ import (
 // settle is the pause between the start of the acquires and the measurement of the cost of waiting.
 const settle = 500 * time.Millisecond
 
-// runPending starts very many acquires of a lock that another client holds. After the window the harness orders that client to release the lock, and
-// sends Drain. An acquire that has not been served one window's length after Drain is given up.
+// runPending starts very many acquires of a lock that another client holds. After the window, the harness orders the holder to release the lock. Then
+// it sends Drain. The acquires have as much time as the window lasted to be served after Drain. runPending gives up those that remain.
 func (c *child) runPending(o Order) (*Sample, error) {
 	w, client := c.order.Workload, c.clients[len(c.clients)-1]
 	ctx, cancel := context.WithTimeout(context.Background(), far)

@@ -1,6 +1,6 @@
-// Package load is the program of a measured process: it opens clients of one contender, that is, of one of the compared
-// libraries, and drives them as the workload says. The harness and the process exchange lines of JSON: Orders on standard input, Reports on
-// standard output. The JVM that runs Redisson uses the same protocol.
+// Package load is the program that runs in a measured process. It opens clients of one contender, which is one of the compared
+// libraries. The clients acquire and release locks as the workload says. The harness and the process exchange lines of JSON: Orders on
+// standard input, Reports on standard output. The JVM that runs Redisson uses the same protocol.
 package load
 
 import (
@@ -15,7 +15,7 @@ const (
 	Abandon = "abandon" // give up the acquires that still wait at the end of a run; no answer
 	Drain   = "drain"   // the lock that the pending acquires wait for was released; no answer
 	Acquire = "acquire" // one client acquires the hot lock; the answer is At
-	Release = "release" // one client releases it; the answer is At, with the instant before the release
+	Release = "release" // one client releases the hot lock; the answer is At, with the instant before the release
 	Close   = "close"   // close the clients; the answer is Closed
 )
 
@@ -36,7 +36,7 @@ type Order struct {
 const (
 	Opened   = "opened"
 	Progress = "progress" // a few times a second during a run
-	Mark     = "mark"     // the measured part of a run begins or ends: time to read the server's counters
+	Mark     = "mark"     // the measured part of a run begins or ends; the harness reads the server's counters
 	Done     = "done"
 	At       = "at"
 	Closed   = "closed"
@@ -65,7 +65,7 @@ type Sample struct {
 	PerClient []int64   `json:"perClient"` // pairs
 	PerWorker []int64   `json:"perWorker"` // pairs
 	Allocs    float64   `json:"allocs"`    // heap allocations during the pairs that All counts, or -1 if not known
-	Heap      float64   `json:"heap"`      // growth of the heap in bytes, after a collection; its cause depends on the workload; negative if not known
+	Heap      float64   `json:"heap"`      // bytes that used names, held locks or pending acquires added to the heap; negative if not known
 	Stuck     int       `json:"stuck"`     // acquires that were given up at the end of the run
 	Overlaps  int       `json:"overlaps"`  // how often a section had more holders than allowed
 	Errors    int       `json:"errors"`
@@ -74,6 +74,6 @@ type Sample struct {
 	Lost      int       `json:"lost"`            // held leases that were lost
 
 	AcquireNs int64 `json:"acquireNs,omitempty"` // time to acquire all held locks, or to start all pending acquires
-	DrainNs   int64 `json:"drainNs,omitempty"`   // time to release all held locks, or to serve or give up all pending acquires
+	DrainNs   int64 `json:"drainNs,omitempty"`   // time to release all held locks, or until the pending acquires were served or given up
 	Served    int64 `json:"served,omitempty"`
 }

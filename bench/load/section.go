@@ -35,7 +35,7 @@ func (s *section) leave(kind peer.Kind) {
 	}
 }
 
-// oracle counts in Redis the holders that are in the section, over all processes. It is used only while a contender is checked.
+// oracle counts the holders in the section, of all processes together. The count is in Redis. The oracle is used only while a contender is checked.
 type oracle struct {
 	redis *redis.Client
 	key   string

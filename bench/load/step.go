@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// far is a time limit that no acquire reaches. Without a deadline redislock would stop waiting after its lease.
+// far is a time limit that no acquire reaches. There must be one: without a deadline, redislock stops waiting after the length of its lease.
 const far = time.Hour
 
 // step executes an Acquire or Release order. It calls the function `do`, and reports the time or the error that `do` returns.

@@ -8,7 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longest is the longest wait that a histogram records; a longer wait is recorded as this one.
+// longest is the longest wait that a histogram can record. Longer waits are recorded as this value.
 const longest = 10 * time.Minute
 
 // NewHistogram returns a histogram of durations in ns, exact to three digits.
@@ -48,7 +48,7 @@ func (w *waits) encode() (string, error) {
 	return Encode(all)
 }
 
-// Encode encodes a histogram as in the results: V2 compressed, in base64.
+// Encode encodes a histogram for the results, in the V2 compressed format and in base64.
 func Encode(h *hdrhistogram.Histogram) (string, error) {
 	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	return string(text), err

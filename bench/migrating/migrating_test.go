@@ -33,7 +33,7 @@ const (
 	longest = time.Minute // limit on the wait for a lock whose holders keep it for milliseconds
 )
 
-// locker is a process that uses one of the libraries. Its function lock waits until it has the lock or ctx ends.
+// locker is a process that uses one of the libraries. The function `lock` waits until it has acquired the lock or ctx ends.
 type locker struct {
 	library string
 	lock    func(ctx context.Context, name int) (unlock func() error, err error)
@@ -190,7 +190,7 @@ func TestMigrating_ProcessesOfThreeLibrariesShareLocks(t *testing.T) {
 	assert.Len(t, f.served, 3)
 }
 
-// Each library's lock excludes the other libraries, which can acquire it once it is released.
+// While one library holds a lock, the other libraries cannot acquire it. Once it is released, they can.
 func TestMigrating_EachWaitsForTheOthers(t *testing.T) {
 	server := redistest.Shared(t)
 	starts := []func(*testing.T, *redistest.Server) *locker{newHoldfast, newRedsync, newRedislock}

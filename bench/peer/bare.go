@@ -27,8 +27,8 @@ type bareClient struct {
 	lease  time.Duration
 }
 
-// Acquire retries every millisecond while the lock is taken. That happens only in the check for exclusion: contenders without a lock library
-// are measured on locks that nobody else wants.
+// Acquire retries every millisecond while the lock is taken. The lock is taken only during the check for exclusion, because contenders
+// without a lock library are measured on locks that nobody else wants.
 func (c *bareClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
 	grant := c.grants.next()
 	for {

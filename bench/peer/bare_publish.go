@@ -65,8 +65,8 @@ func (h *barePublishHeld) leave(subscription *redis.PubSub) {
 	_ = subscription.Close()
 }
 
-// Release waits until the holder has unsubscribed; otherwise, the holder would count as a waiter. In practice the holder has unsubscribed long
-// before: it does so right after its acquire, and hand-overs are milliseconds apart.
+// Release waits until the holder has unsubscribed, because a subscribed holder would count as a waiter. In practice there is no wait: the holder
+// unsubscribes right after its acquire, and hand-overs are milliseconds apart.
 func (h *barePublishHeld) Release(ctx context.Context) error {
 	<-h.left
 	return passOn.Run(ctx, h.redis, []string{h.name}).Err()

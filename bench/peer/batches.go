@@ -92,7 +92,7 @@ func (b *bareBatches) Exclusive(ctx context.Context) error {
 	return onlyOne(ctx, b.env, func(calls [][]any) (int, error) { return b.exchange(ctx, calls) })
 }
 
-// onlyOne requests the same lock for many grants in one batch: exactly one of them must get it.
+// onlyOne sends many acquires of the same lock in one batch, each for a grant of its own. It fails unless exactly one is granted.
 func onlyOne(_ context.Context, env Env, exchange func(calls [][]any) (granted int, err error)) error {
 	ids, name := newGrants(), "bench:exclusive:"+newGrants().id
 	var acquires, releases [][]any

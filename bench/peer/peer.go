@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Lease is the lease of all contenders, whether renewed or not. Quick runs use a shorter one, so that leases are renewed at all.
+// Lease is the length of all contenders' leases, whether renewed or not. Quick runs have shorter leases, because otherwise they would end before
+// the first renewal.
 const Lease = 30 * time.Second
 
 // Kind is a kind of lock.
@@ -48,7 +49,7 @@ type Env struct {
 	Permits    int           // number of permits of each semaphore
 	Goroutines int           // number of goroutines that will use the client
 	Apart      bool          // no two goroutines will want the same name
-	Linger     time.Duration // how long a contender that can do so keeps released locks for the next local acquire
+	Linger     time.Duration // how long released locks are kept for the next local acquire, if the contender can do that
 	Poll       time.Duration // interval at which a waiter retries, if its library polls: see workload.Workload
 }
 
@@ -70,7 +71,7 @@ type Peer struct {
 	// Open opens a client. It is nil for a contender that is another program, and for one with OpenBatches.
 	Open func(ctx context.Context, env Env) (Client, error)
 
-	// OpenBatches opens a contender that has its own load instead of clients, on locks with these names. Such a contender is a Floor.
+	// OpenBatches opens a contender that acquires the locks with these names in batches, without clients. Such a contender is a Floor.
 	OpenBatches func(ctx context.Context, env Env, names []string) (Batches, error)
 }
 

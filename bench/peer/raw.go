@@ -108,8 +108,8 @@ func (l *rawLane) exchange(commands []byte, replies int) (granted int, err error
 	return granted, nil
 }
 
-// readGrant reads one reply and reports whether it is a grant, which is a bulk string. Arrays {ttl, holder} and numbers are refusals or
-// replies to releases. An error reply is returned as an error.
+// readGrant reads one reply and reports whether it is a grant, which is a bulk string. The reply of a refused acquire is an array
+// {ttl, holder}; the reply to a release is a number or nil. An error reply is returned as an error.
 func readGrant(r *bufio.Reader) (bool, error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {

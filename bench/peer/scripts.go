@@ -14,7 +14,7 @@ import (
 )
 
 // Three contenders, bare-evalsha, bare-batches and raw, send Holdfast's scripts for acquire and release, but do not use its runtime. They show
-// what the client and the server cost alone.
+// what the Redis client and the server cost without the runtime.
 
 var site = scripts.Site{Publish: "PUBLISH"}
 

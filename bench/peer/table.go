@@ -1,7 +1,7 @@
 package peer
 
-// All lists the contenders in the order in which they are checked and listed. Workload.Peers has the order within a workload. Holdfast is first in
-// both: the ratios are relative to it.
+// All lists the contenders in the order in which they are checked and listed. Within a workload, the order is that of Workload.Peers. Holdfast is
+// first in both lists, because the ratios compare the first contender with the others.
 var All = []*Peer{
 	holdfastPeer,
 	redislockPeer,

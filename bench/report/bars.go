@@ -12,8 +12,8 @@ import (
 // rowHeight is the height of one bar with its text, in px.
 const rowHeight = 36
 
-// bars draws a bar for each contender, from zero on one linear scale, with a line from the lowest to the highest repetition. Lengths are
-// shares of the width, so that text keeps its size on every screen.
+// bars draws a bar for each contender. All bars begin at zero and have the same linear scale. A line on each bar shows the lowest and
+// the highest repetition. Lengths are in percent of the width, so that text keeps its size on every screen.
 func (p *page) bars(w *Workload) template.HTML {
 	most := p.scale(w)
 	if most == 0 {

@@ -2,13 +2,13 @@ package report
 
 import "fmt"
 
-// worseBy is the share of a recorded ratio below which a ratio counts as worse.
+// worseBy is a share of a recorded ratio. A ratio below that share counts as worse.
 const worseBy = 0.75
 
-// Worse compares two runs by the ratios of the first contender to the others. It returns the ratios that are now more than a quarter below the
-// recorded ones, by workload and contender, and the workloads in which the first contender failed. It uses ratios, because rates depend more than
-// ratios on the machine. It skips contenders that are missing in either run, and those that use no Redis (sync.Mutex, etcd): the ratio to them says
-// how fast the machine's cores or disk are.
+// Worse compares two runs by the ratios of the first contender to the others; rates depend more on the machine than ratios do. The result has a text
+// for each workload and contender whose ratio is now more than a quarter below the recorded one, and for each workload in which the first contender
+// failed. Worse skips contenders that are missing in either run. It also skips contenders without Redis (sync.Mutex, etcd), because the ratio to them
+// depends on the speed of the machine's cores or disk.
 func Worse(recorded, now *Results) map[string]string {
 	worse := map[string]string{}
 	for i := range now.Workloads {

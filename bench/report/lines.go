@@ -25,8 +25,8 @@ type line struct {
 	points [][2]float64
 }
 
-// axis maps places to shares of its length, and is labelled at its ticks. A place is a value on the axis's own scale: on a logarithmic axis, the
-// logarithm of a figure.
+// axis is an axis of a chart, with labels at its ticks. A place is a value on the axis's scale; on a logarithmic axis it is the logarithm of a
+// figure. The method share says where on the axis a place is, as a share of the axis's length.
 type axis struct {
 	from, to float64 // the places of its two ends
 	ticks    []tickMark

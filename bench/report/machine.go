@@ -109,7 +109,7 @@ func modules() (versions []Version) {
 	return versions
 }
 
-// AddVersion records the version of something that is not a Go module, once.
+// AddVersion records the version of something that is not a Go module. If the version is already recorded, AddVersion does nothing.
 func (r *Results) AddVersion(name, version string) {
 	v := Version{name, strings.TrimSpace(version)}
 	if !slices.Contains(r.Versions, v) {

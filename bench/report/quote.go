@@ -22,8 +22,8 @@ func (r *Results) Flaws() (flaws []string) {
 	return flaws
 }
 
-// flaws judges each repetition of each contender by itself: if another program was busy during a single repetition, the comparison is
-// already unfair.
+// flaws judges each repetition of each contender by itself. The comparison is unfair even if another program was busy during only one
+// repetition.
 func (w *Workload) flaws() (flaws []string) {
 	all, busy, silent := 0, 0, 0
 	for _, o := range w.Outcomes {
@@ -47,8 +47,8 @@ func (w *Workload) flaws() (flaws []string) {
 	return flaws
 }
 
-// Commit returns the commit of Holdfast that was measured, in the form that the function Commit returns, or "" if the results do not name
-// it.
+// Commit returns the commit of Holdfast that was measured, in the same form as the function Commit. If the results name no commit, it
+// returns "".
 func (r *Results) Commit() string {
 	for _, v := range r.Versions {
 		if v.Name == "holdfast" {

@@ -125,7 +125,7 @@ func TestStanding_TellsAncestorsFromStrangers(t *testing.T) {
 	assert.Equal(t, beyond, standingOf(shallow, first))
 }
 
-// inRepository skips the test outside a git repository, as in a copy of the sources.
+// inRepository skips the test if the sources are not in a git repository, for example in a copy without the .git folder.
 func inRepository(t *testing.T) {
 	t.Helper()
 	if err := exec.Command("git", "rev-parse", "--git-dir").Run(); err != nil {

@@ -66,23 +66,23 @@ type Outcome struct {
 	Discarded   int               `json:"discarded,omitempty"` // repetitions that were measured again, because other programs were busy meanwhile
 	Repetitions []Figures         `json:"repetitions"`
 	Summary     map[string]Spread `json:"summary"`
-	Ratio       *Spread           `json:"ratio,omitempty"` // how many times better the first contender is, round by round
+	Ratio       *Spread           `json:"ratio,omitempty"` // how many times better the first contender is: the spread over the rounds
 	Wide        bool              `json:"wide,omitempty"`  // the spread of the primary figure is too wide to trust the median
 	Waits       string            `json:"waits,omitempty"` // HDR histogram of all repetitions, ns, V2 compressed, base64
 	merged      *hdrhistogram.Histogram
 }
 
-// Spread is a median, and the lowest and the highest repetition.
+// Spread has the median of some values, the lowest value and the highest.
 type Spread struct {
 	Median float64 `json:"median"`
 	Least  float64 `json:"least"`
 	Most   float64 `json:"most"`
 }
 
-// tooWide is the widest spread of the repetitions at which the median is trusted, as a share of the median.
+// tooWide is a share of the median. If the repetitions are further apart than that, the median is not trusted.
 const tooWide = 0.3
 
-// Wide reports whether the repetitions are too far apart to trust the median.
+// Wide reports whether the values are too far apart to trust the median.
 func (s Spread) Wide() bool { return s.Most-s.Least > tooWide*math.Abs(s.Median) }
 
 // SpreadOf returns the spread of values.

@@ -22,7 +22,7 @@ var sized = []struct{ workload, what string }{
 // fullShare is the share of a core that Redis may use for scripts before a second server should be considered.
 const fullShare = 0.7
 
-// asGoodAsNothing is a CPU time of the server, in us for an acquire with its release. Below it, the server does not limit the work.
+// asGoodAsNothing is a number of microseconds. If an acquire with its release needs less CPU time of the server, the server does not limit the work.
 const asGoodAsNothing = 1
 
 // Sizing writes the tables of doc/sizing.md.

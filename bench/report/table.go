@@ -104,13 +104,13 @@ func (o *Outcome) remark() string {
 	return ""
 }
 
-// quietCores is how much of a core other programs may use while the machine counts as quiet.
+// quietCores is the most that other programs may use of a core on a machine that counts as quiet.
 const quietCores = 0.1
 
 // Disturbed reports whether other programs were too busy during a repetition.
 func (f Figures) Disturbed() bool { return f["others_cpu_cores"] > quietCores }
 
-// othersBusy returns how many cores other programs used, at most, in any repetition of any contender.
+// othersBusy returns the largest number of cores that other programs used in a repetition of any contender.
 func (w *Workload) othersBusy() (most float64) {
 	for _, o := range w.Outcomes {
 		for _, f := range o.Repetitions {

@@ -20,8 +20,8 @@ type contender struct {
 	w         workload.Workload
 	prefix    string
 	processes []*process
-	slow      bool // in the last repetition, others were still being served when the harness gave up the last waiters
-	orphan    bool // the hot lock's key was still in Redis when the harness gave up the last waiters
+	slow      bool // in the last repetition, the harness gave up waiters although other waiters were still being served
+	orphan    bool // in the last repetition, the hot lock's key was in Redis when the harness gave up waiters
 	shared    bool // the process outlives the contender
 }
 
@@ -72,7 +72,7 @@ func (c *contender) openAll(w workload.Workload) error {
 	return nil
 }
 
-// close ends the processes, except a shared one, removes the keys that are left in Redis, and returns the number of these keys.
+// close ends the processes, unless they are shared. Then it removes the keys that the contender left in Redis, and returns their number.
 func (c *contender) close() (left int) {
 	for _, p := range c.processes {
 		_ = p.send(load.Order{Do: load.Close})

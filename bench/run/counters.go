@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// counters are what the server and the machine have done so far, or between two readings.
+// counters say what the server and the machine have done: until one reading or, after a call of since, between two readings.
 type counters struct {
 	at       time.Time
 	took     time.Duration // between two readings
@@ -29,7 +29,7 @@ func commandsOf(info, command string) float64 {
 	return n
 }
 
-// read reads the counters. It also returns the length of the answer in bytes, which the method since subtracts.
+// read reads the counters. It also returns the length of the server's answer in bytes, because the method `since` needs it.
 func (s *redisServer) read() (counters, int, error) {
 	info, err := s.client.Info(context.Background(), "all").Result()
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *redisServer) read() (counters, int, error) {
 // infoRequest is the length in bytes of the harness's own request.
 const infoRequest = len("*2\r\n$4\r\ninfo\r\n$3\r\nall\r\n")
 
-// since returns what happened between two readings, without what the first reading itself has caused. own is the length of the first reading's answer
-// in bytes.
+// since returns what happened between two readings. It leaves out the command and the bytes of the harness's own reading. `own` is the length of the
+// first reading's answer in bytes.
 func (c counters) since(before counters, own int) counters {
 	return counters{
 		took:     c.at.Sub(before.at),

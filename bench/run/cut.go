@@ -40,8 +40,8 @@ func (s *redisServer) exists(keys []string) bool {
 	return len(keys) > 0 && s.client.Exists(context.Background(), keys...).Val() > 0
 }
 
-// free polls until ctx ends. It returns the longest time in which none of the keys existed, and the number of such times that were longer than
-// stillFor. A critical section lasts longer than the polling interval, so no holder is missed.
+// free polls until ctx ends, to find the times in which none of the keys existed. It returns the longest of these times, and how many of them were
+// longer than stillFor. A critical section lasts longer than the polling interval, so free misses no holder.
 func free(ctx context.Context, addr string, keys []string) (longest time.Duration, stuck int) {
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, ClientName: harnessName})
 	defer func() { _ = client.Close() }()

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// startEtcd starts a real etcd server with one member, once. It builds the server from etcd's own module, in the version of the client.
-// If that fails, it takes the etcd in PATH.
+// startEtcd starts a real etcd server with one member, unless it is already running. startEtcd builds the server from etcd's own module,
+// in the same version as the client. If the build fails, startEtcd uses the etcd in PATH.
 func (r *Run) startEtcd() error {
 	if r.etcd != nil {
 		return nil

@@ -14,7 +14,7 @@ const tick = 10 * time.Millisecond
 // program is a process of the machine.
 type program struct {
 	parent int
-	kernel bool          // a thread of the kernel, which may work for anybody
+	kernel bool          // a kernel thread, which may do the work of any process
 	own    time.Duration // CPU of the process itself
 	all    time.Duration // own, plus the CPU of its children that have ended
 }
@@ -41,9 +41,9 @@ func readProgram(pid int) (program, bool) {
 	return program{parent: int(value(1)), kernel: value(6)&isKernel != 0, own: own, all: own + time.Duration(value(13)+value(14))*tick}, true
 }
 
-// otherCPU returns the CPU time that all programs except the harness, its children and the server have used so far. It includes the
-// time that the machine's host took away. It does not see programs in other containers. The total use of the cores would include
-// those programs, but Linux measures the total only by samples, which miss a part of short bursts.
+// otherCPU returns the CPU time that other programs have used so far: all programs except the harness, its children and the server. The
+// result includes the time that the host of a virtual machine took away. It does not include programs in other containers. The total use
+// of the cores would include those programs, but Linux measures the total only by samples, which miss a part of short bursts.
 func otherCPU(server int) time.Duration {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -60,8 +60,8 @@ func otherCPU(server int) time.Duration {
 	return others(programs, os.Getpid(), server) + stolen()
 }
 
-// others returns the CPU time of all programs, except threads of the kernel, the programs with the given process IDs, and their
-// descendants. The time of a program that has ended counts for its parent.
+// others returns the CPU time of all programs. It leaves out kernel threads, the programs with the given process IDs, and the
+// descendants of these programs. When a program has ended and its parent has waited for it, its CPU time counts as that of the parent.
 func others(programs map[int]program, but ...int) (cpu time.Duration) {
 	ours := map[int]bool{}
 	for _, pid := range but {

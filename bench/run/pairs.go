@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	startIn  = 50 * time.Millisecond // all processes start together, this long after the order, plus a little for each process
-	drainFor = 15 * time.Second      // acquires that still wait this long after the window are cut off
+	startIn  = 50 * time.Millisecond // time from the order to the common start of all processes; drive adds a little for each process
+	drainFor = 15 * time.Second      // acquires that still wait this long after the window are given up
 	stillFor = 5 * time.Second       // if nobody is served for this long after the window, the waiters count as stuck
-	hardWait = 2 * time.Minute       // limit on the wait for a report, beyond the window
+	hardWait = 2 * time.Minute       // limit on the wait for a report; at the end of a run, counted from the end of the window
 )
 
 // drive runs the workload in all processes at once. mark is called whenever a process reports a Mark.

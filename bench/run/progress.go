@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// progress shows one line on a terminal: what is being measured, and how long the rest takes. If the output is not a terminal, it writes
-// no line that changes.
+// progress shows on a terminal what is being measured and how long the rest takes, in one line that it overwrites. It does not write this
+// line if the output is not a terminal.
 type progress struct {
 	out         io.Writer
 	live        bool
