@@ -6,7 +6,7 @@
 //
 //	spec.go        what an acquire asks for
 //	request.go     one operation on a lock, and its answer
-//	requesters.go  the users' actors that wait or hold leases; kept by the shell
+//	requesters.go  the list of the users' actors that wait or hold leases; the shell uses it
 //	queue.go       waiting requests, in order of arrival
 //	policy.go      the options and fixed times on which the decisions of the machines depend
 //	failures.go    consecutive calls that failed, and when the next one is made

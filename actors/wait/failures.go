@@ -10,11 +10,11 @@ import (
 // Failures counts calls in a row without a definite answer: Redis has not answered, or has refused the call for now.
 type Failures struct {
 	Count int
-	first time.Duration // the instant from which Redis counts as silent; moved forward by the time in which Redis answered other calls
+	first time.Duration // the beginning of the silence; Add moves it forward when a call has waited in line while Redis answered others
 	Last  error
 }
 
-// Add counts a call. The time for which the call waited in line while Redis answered others does not count as silence.
+// Add counts a failed call. If the call waited in line while Redis answered other calls, that time does not count as silence.
 func (f *Failures) Add(now time.Duration, c *rpc.Call, err error) {
 	switch {
 	case f.Count > 0:
@@ -41,9 +41,9 @@ func (f *Failures) Outlast(now time.Duration, r *Request, patience time.Duration
 	return f.Count > 0 && now-max(f.first, r.Came) >= patience
 }
 
-// Patient returns the timing of the next call. The call may wait in line for the rest of the patience: patience minus silent, the time without an
-// answer. If there is no rest, the callers have been answered already, and the call may wait for the full patience. A repeat goes before other calls,
-// because its first copy may have taken something that nobody uses.
+// Patient returns the timing of the next call. The parameter `silent` is how long Redis has been silent so far. The call may wait in line for the
+// rest of the patience, which is patience minus silent. If nothing is left of it, the callers have been answered already, and the call may wait for
+// the full patience. A repeat of a failed call goes before other calls, because the first copy may have taken something that nobody uses.
 func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timing {
 	if rest := patience - silent; rest > 0 {
 		patience = rest
@@ -53,7 +53,8 @@ func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timi
 	return t
 }
 
-// Waiting returns the timing of the next call for waiters. head is the first of them. If head is a try, its call must be answered within the window.
+// Waiting returns the timing of the next call for waiters. The parameter `head` is the first waiter. If head is a try, the call must be answered
+// within the window.
 func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) rpc.Timing {
 	if head != nil && head.Try {
 		return rpc.Hasty(now, window)

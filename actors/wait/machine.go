@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Machine is the pure part of the actor of a name: messages and time go in, effects come out. The shell carries out the effects. A machine also
-// reads the deadlines of its grants, which the watchdog moves, and takes ids and random numbers from its policy. Tests set all of these.
+// Machine is the pure part of the actor of a name: messages and time go in, effects come out. The shell carries out the effects. A machine has two
+// more inputs: the deadlines of its grants, which the watchdog moves, and its policy, which makes ids and random numbers. Tests set all inputs.
 type Machine interface {
 	Step(now time.Duration, message any) []Effect
 	Distrust(now time.Duration) []Effect // starts over after a panic
 	Idle() bool                          // ending the actor would lose nothing
 	Forget(r *Request)                   // removes a request that was answered elsewhere
-	Room() *[]Effect                     // the buffer for the next step's effects; while effects are being carried out, it holds those that are left
+	Room() *[]Effect                     // the buffer for the effects of the next step; while the shell carries out effects, it has those that are left
 	Start(self lease.Actor)
 
 	// methods about leases, which counters do not have
@@ -38,8 +38,8 @@ type (
 		Grants []string
 		Reason protocol.LossReason
 	}
-	// Demanded says that another process, or another kind of lock in this process, was refused the lock because of this grant. If Freed is set, the
-	// message says instead that the grant was released by force.
+	// Demanded says that the lock was refused to another process, or to another kind of lock in this process, because of this grant. If the field
+	// Freed is set, the message has another meaning: the grant was released by force.
 	Demanded struct {
 		Grant string
 		Freed bool
@@ -48,8 +48,8 @@ type (
 	DemandsMissed struct{}
 	// Close tells a machine which stage the end of the runtime has reached.
 	Close struct{ Stage Stage }
-	// LookAround asks a machine to check whether Redis still has its grants with a fixed lease, for example because an operation may have ended some
-	// of them.
+	// LookAround asks a machine to check whether Redis still has its grants, some of which an operation may have ended. The machine checks only the
+	// grants with a fixed lease: for the others, the next renewal shows it.
 	LookAround struct{}
 )
 
@@ -65,7 +65,7 @@ type (
 	ChannelMessage struct {
 		Channel  string
 		Releases int
-		Texts    map[string]struct{} // of the demand channel: the messages, each with a grant and the key of its lock
+		Texts    map[string]struct{} // only for the demand channel: its messages, each of which has a grant and the key of the grant's lock
 	}
 )
 
@@ -106,14 +106,14 @@ const (
 type Call interface {
 	ScriptCall(site *scripts.Site, at ServerTime) scripts.Call
 	Carrier() *rpc.Call // the call in flight: the machine sets its timing, the shell the rest
-	// Answered turns a raw result into a message for the machine, and into a message for the actors that the same name has in other families.
-	// notice is nil if these get no message.
+	// Answered turns a raw result into two messages: `message` for the machine, and `notice` for the actors that the same name has in other
+	// families. If those actors need no message, notice is nil.
 	Answered(m *rpc.Result) (message, notice any)
-	Recycle() // called when the machine has handled the result, and neither gateway nor shell refers to the call any more: it may be reused
+	Recycle() // says that the call may be reused: the machine has handled the result, and neither gateway nor shell refers to the call
 }
 
-// ServerTime converts an instant of this process to the time, in milliseconds, of the server that decides about a key. That time is not known
-// before the server was asked for it.
+// ServerTime converts an instant of this process to the time of a server, in milliseconds. That server is the one that decides about the key. If
+// the server's time is not known yet, because the server has not been asked for it, known is false.
 type ServerTime func(raw string, instant time.Duration) (ms int64, known bool)
 
 // Stage is the stage of a runtime's end. Each stage includes the restrictions of the stages before it.

@@ -14,10 +14,10 @@ type Policy struct {
 	HandoffFor time.Duration // after this time, the next release ends the turn
 	Linger     time.Duration // the time for which a released grant is kept for the next local holder, or 0 if it is not kept
 	MaxWaiters int
-	SlowWait   time.Duration // a waiter that has waited this long is reported; if 0, no waiter is
+	SlowWait   time.Duration // a waiter that has waited this long is reported; 0 means never
 	Runtime    string        // the UUID with which the ids of this process's grants begin
 
-	Standalone bool // there is a single server, so the reply to a release counts all subscribers
+	Standalone bool // there is only one server, so the reply to a release has the number of all subscribers
 
 	AckReplicas int           // how many replicas must acknowledge a grant
 	AckTimeout  time.Duration // the longest wait for acknowledgements of replicas
@@ -28,11 +28,11 @@ type Policy struct {
 
 	NewID  func() string          // makes the id of a grant, or of a counter's request; never the same twice
 	Serial func() uint64          // makes the serial number of a lease; never the same twice
-	Why    func(raw string) error // makes the error for a name about which no server has answered yet
+	Why    func(raw string) error // makes the error of a wait that ends before any server has answered a call about the name
 }
 
 const (
-	PollCap     = time.Second           // the usual wait between two attempts while the lock is taken and no message of a release comes
+	PollCap     = time.Second           // the usual wait until the next attempt, if the lock is taken and no message says that it was released
 	KeepChannel = 20 * time.Millisecond // the time for which a channel stays subscribed after its last waiter has left
 )
 
@@ -55,15 +55,15 @@ func (p *Policy) Backoff(failures int) time.Duration {
 // Pause returns the pause before the next attempt to reach Redis.
 func (p *Policy) Pause(failures int) time.Duration { return min(p.Backoff(failures), p.ProbeMax) }
 
-// Spread returns a random delay for one of several waiters that have a reason to try at the same instant. The delays spread them out to about ten per
-// millisecond, but over no more than half of PollCap.
+// Spread returns a random delay for one of several waiters that have a reason to try at the same instant. Because of their delays, only about ten of
+// them try per millisecond. No delay is longer than half of PollCap: if there are very many waiters, more of them try per millisecond.
 func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, PollCap/2) + 1)
 }
 
-// OrphanPause returns the pause before an orphan is released again. The parameter `releases` counts the orphan's releases that Redis has executed so
-// far while a copy of the orphan's acquire could still arrive. The pause doubles, so that few releases find nothing to release. If a late copy takes
-// the lock all the same, the lock stays taken for about as long as the copy was late.
+// OrphanPause returns the pause before an orphan is released again, because a copy of its acquire could still arrive. The parameter `releases` counts
+// the releases of the orphan that Redis has executed so far, without the latest. The pause doubles with each of them, so that few releases find
+// nothing to release. If a late copy does take the lock, the lock stays taken for about as long as the copy was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

@@ -79,8 +79,8 @@ func (q *Queue) Remove(r *Request) bool {
 	return true
 }
 
-// NextSlow returns a request that has waited for at least limit and was not returned before, and the number of requests before it in the queue.
-// It returns nil if there is none, or if limit is 0.
+// NextSlow returns a request that has waited for at least limit, and the number of requests before it in the queue. It returns each request only
+// once. If there is no such request, or if limit is 0, r is nil.
 func (q *Queue) NextSlow(now, limit time.Duration) (r *Request, ahead int) {
 	if q.SlowAt(limit) > now {
 		return nil, 0
@@ -97,7 +97,8 @@ func (q *Queue) pass() {
 	q.fresh, q.reported = q.fresh.Next, q.reported+1
 }
 
-// SlowAt returns the instant from which NextSlow returns one of the present requests, or clock.Never if it will return none of them.
+// SlowAt returns the instant from which NextSlow returns a request, or clock.Never if there is no such instant. Requests that are added later do not
+// count.
 func (q *Queue) SlowAt(limit time.Duration) time.Duration {
 	for q.fresh != nil && q.fresh.Slow { // the request was reported in another queue, before it came to this one
 		q.pass()

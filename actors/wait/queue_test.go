@@ -75,7 +75,8 @@ func TestQueue_ReportsSlowRequests(t *testing.T) {
 	require.Nil(t, nextSlow(time.Hour, time.Second))
 }
 
-// A report counts the requests that are in the queue before the reported one, while requests join, leave, and change from one queue to the other.
+// A report says how many requests are before the reported one in its queue. The number is right although requests have joined, left, and changed
+// from one queue to the other.
 func TestQueue_CountsThoseBeforeASlowRequest(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

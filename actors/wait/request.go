@@ -25,13 +25,13 @@ type Request struct {
 	Terms                   // of an acquire; of an extend: the new length
 	Try      bool
 	Backoff  protocol.Backoff // back-off of an acquire that spins
-	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it, or 0 if only its window limits that
+	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it; 0 if only the window of its call limits that
 	Hold     *lease.Hold      // of an acquire: the hold to fill; of a release or extend: the hold that is meant
 
 	// of an operation that counts
 	Count *scripts.CountOp
-	// Number is the number of permits, or the value to set. For a wait for zero, it is the arrival number of the wait. In the answer to a Give or an
-	// Ask, it is Redis' result.
+	// Number is the number of permits, or the value to set. Waits for zero are numbered in the order of their arrival, and Number is the wait's own
+	// number. In the answer to an operation of the way Give or Ask (scripts.Way), Number is the result from Redis.
 	Number int64
 
 	// The receiver of the answer: one of the three is set.
@@ -54,7 +54,7 @@ type Request struct {
 
 	Offer rpc.Offer // the goroutine that makes the request may send a call
 
-	Routed bool // the registry counts it as in flight until it has been handled
+	Routed bool // the registry counts the request as in flight until the actor has handled it
 
 	// owned by the lock actor, in a group
 	Part any // the part of the machine that serves the request; only the machine reads it
@@ -62,7 +62,7 @@ type Request struct {
 	// owned by the lock actor while it waits
 	Queue      *Queue
 	Next, prev *Request
-	Came       time.Duration // when the request came: earlier failures do not count for it
+	Came       time.Duration // when the request came; failures before that instant do not count for the request
 	Slow       bool          // the request was reported for waiting long
 	passed     bool          // the request is one of those before Queue.fresh
 	Timer      clock.Timer   // ends the wait of an actor's bounded acquire

@@ -26,7 +26,8 @@ type requester struct {
 	holds map[uint64]*lease.Hold
 }
 
-// Admit lists an acquire. It returns an error if the actor has another acquire with this ID. first reports whether the actor was not listed before.
+// Admit lists an acquire. It returns an error if another acquire of the actor waits under the same ID. The result `first` says whether the actor was
+// not listed before.
 func (q *Requesters) Admit(r *Request) (first bool, err error) {
 	a := q.all[r.Requester.GetId()]
 	if a == nil {
@@ -44,7 +45,8 @@ func (q *Requesters) Admit(r *Request) (first bool, err error) {
 }
 
 // Answered notes the answer to an actor's request. The answer to an acquire ends a wait and, if the acquire was granted, begins a lease. The answer
-// to a release ends a lease. If the actor is not listed any more after that, Answered returns it, otherwise nil.
+// to a release ends a lease. If the actor then neither waits nor holds a lease, Answered removes it from the list and returns it. Otherwise
+// Answered returns nil.
 func (q *Requesters) Answered(r *Request) (done lease.Ref) {
 	switch {
 	case r.Do == Release && r.Hold != nil:
@@ -62,10 +64,11 @@ func (q *Requesters) Answered(r *Request) (done lease.Ref) {
 	return nil
 }
 
-// Ended notes that a lease has ended. If its actor is not listed any more after that, Ended returns it, otherwise nil.
+// Ended notes that a lease has ended. If the actor that held it then neither waits nor holds another lease, Ended removes the actor from the list
+// and returns it. Otherwise Ended returns nil.
 func (q *Requesters) Ended(h *lease.Hold) (done lease.Ref) {
 	if q.holds[h.Serial] != h {
-		return nil // a goroutine had it, or an actor that has terminated
+		return nil // the holder was a goroutine, or an actor that has terminated
 	}
 	a := q.all[h.Requester.GetId()]
 	delete(a.holds, h.Serial)
@@ -73,7 +76,7 @@ func (q *Requesters) Ended(h *lease.Hold) (done lease.Ref) {
 	return q.drop(a)
 }
 
-// drop removes an actor that neither waits nor holds a lease. It returns nil if the actor stays.
+// drop removes an actor that neither waits nor holds a lease, and returns it. If the actor stays in the list, drop returns nil.
 func (q *Requesters) drop(a *requester) lease.Ref {
 	if len(a.waits)+len(a.holds) > 0 {
 		return nil
@@ -82,7 +85,7 @@ func (q *Requesters) drop(a *requester) lease.Ref {
 	return a.pid
 }
 
-// Waiting returns the acquire of an actor that has this ID, or nil if it has been answered.
+// Waiting returns the acquire to which an actor has given this ID, or nil if that acquire has been answered.
 func (q *Requesters) Waiting(pid lease.Ref, id uint64) *Request {
 	if a := q.all[pid.GetId()]; a != nil {
 		return a.waits[id]
@@ -90,7 +93,8 @@ func (q *Requesters) Waiting(pid lease.Ref, id uint64) *Request {
 	return nil
 }
 
-// Hold returns the lease that a request names by its serial number, or nil if no actor holds it. Any actor may name it.
+// Hold returns the lease with the serial number that a request names, or nil if no actor holds such a lease. The requester need not be the actor
+// that holds the lease.
 func (q *Requesters) Hold(r *Request) *lease.Hold {
 	if h := q.holds[r.Serial]; h != nil && h.Address().Kind == r.Address.Kind {
 		return h
@@ -106,8 +110,8 @@ func (q *Requesters) All() (pids []lease.Ref) {
 	return pids
 }
 
-// Gone removes a terminated actor from the list. It returns the waits and the leases that have to be ended for it. The waits are in order from the
-// newest to the oldest, because a place at the end of Redis' queue costs least to give up. The leases are in order from the oldest to the newest.
+// Gone removes a terminated actor from the list, and returns the actor's waits and leases, which the caller has to end. The newest wait comes first,
+// because it costs least to give up the last place in Redis' queue. Of the leases, the oldest comes first.
 func (q *Requesters) Gone(pid lease.Ref) (waits []*Request, holds []*lease.Hold) {
 	a := q.all[pid.GetId()]
 	if a == nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Terms are the lease that an acquire asks for. The zero value is a lease of Options.Lease that the watchdog renews. An acquire with other
-// Terms gets a grant of its own, which only its holder's re-entries share.
+// Terms say which lease an acquire asks for. The zero value asks for a lease of Options.Lease that the watchdog renews. An acquire with other
+// Terms gets a grant of its own. Nobody shares that grant, except its own holder by re-entry.
 type Terms struct {
 	Lease   time.Duration // of an acquire: the length of a fixed lease, or 0 for a lease that the watchdog renews; of an extend: the new length
 	Renewed time.Duration // the length that the watchdog sets, or 0 for Options.Lease
-	AtMost  time.Duration // how long the lease lasts at most from its acquire on, however often it is renewed, or 0 for no limit
-	AtLeast time.Duration // of an acquire or extend: how long nobody else gets the lock, even after a release; if 0, a release frees it
+	AtMost  time.Duration // the longest time from the acquire to the end of the lease, no matter how often it is renewed; 0 means no limit
+	AtLeast time.Duration // of an acquire or extend: nobody else gets the lock for this long, even if it is released sooner; 0 means no such time
 }
 
 // Length returns the length of the lease. The parameter `usual` is the length in the options.

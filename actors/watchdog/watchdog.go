@@ -36,9 +36,9 @@ type Config struct {
 	Nudged func()                                 // called about once a second while any grant is kept
 }
 
-// Watchdog keeps the leases alive. Its wheel says which grants are due. One script renews many of them, so the cost is one renewal for each slot of
-// the wheel, and not one for each lock. If a renewal fails, the deadline stays where it is, and the watchdog repeats the renewal until the deadline.
-// Meanwhile the lock's actor watches the clock, because the watchdog has sent it a lease.Due.
+// Watchdog keeps the leases alive. Its wheel says which grants are due. One script renews many grants, so the cost is one renewal for each slot of
+// the wheel, and not one for each lock. If a renewal fails, the deadline of the grant stays where it is, and the watchdog repeats the renewal until
+// that deadline. The watchdog also sends the lock's actor a lease.Due, so that the actor watches the deadline meanwhile.
 //
 // Fixed leases are also in the wheel, until their deadline: a timer for each would cost ten times as much.
 type Watchdog struct {
@@ -57,9 +57,9 @@ type Watchdog struct {
 	recoveries  int                                          // how often Redis has come back
 	resumeLater []gateway.Gateway                            // gateways to be resumed when no renewal is in flight
 
-	// A wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while any grant is kept, the
-	// nudger wakes the first wheel (`wheel`) every nudgeEvery: that wheel reads the clock, and hands over the grants that became due during a
-	// suspension. The second wheel (`fine`) needs no nudge: as long as it contains a grant, it wakes at least once per revolution, which takes 1024 ms.
+	// A wheel sleeps on a timer until the next grant is due. The timer stands still while the machine is suspended. So as long as any grant is kept,
+	// the nudger wakes the first wheel (`wheel`) at intervals of nudgeEvery. The woken wheel reads the clock, and hands over the grants that became
+	// due during a suspension. The second wheel (`fine`) needs no nudge: if it contains a grant, it wakes at least once per revolution (1024 ms).
 	nudge   timerwheel.Timer[*lease.Grant] // is due at once, and belongs to no grant
 	nudger  clock.Timer                    // adds nudge to the wheel
 	nudging atomic.Bool                    // nudger is set, or nudge is in the wheel or on its way to the actor
@@ -91,16 +91,17 @@ type (
 	}
 )
 
-// slotsPerLease makes slots of lease/66. Exactly 22 of them are one renewal interval, so that grants of one slot stay together. In the random tests
-// of package lock, the watchdog renews at most lease/64 early; a slot is narrower than that.
+// slotsPerLease makes slots of lease/66. A renewal interval is exactly 22 slots, so the grants of one slot stay together. The random tests of package
+// lock let the watchdog report the end of a fixed lease up to lease/64 early, which is more than a slot (if the lease is as long as Options.Lease).
 const slotsPerLease = 66
 
-// coarsest decides which of the two wheels has a lease. A renewed lease that is shorter than Options.Lease/coarsest is in Watchdog.fine; any other
-// lease is in Watchdog.wheel. The shortest lease in Watchdog.wheel, Options.Lease/coarsest, is renewed up to a fifth of its renewal interval early.
+// coarsest decides in which of the two wheels a lease is. A renewed lease that is shorter than Options.Lease/coarsest is in Watchdog.fine; any other
+// lease is in Watchdog.wheel. The slots of Watchdog.wheel are coarse for short leases: a renewed lease of Options.Lease/coarsest is renewed early, by
+// up to a fifth of its renewal interval.
 const coarsest = 4
 
-// nudgeEvery is the interval of nudges. If a grant in Watchdog.wheel is lost while the machine is suspended, its holder learns that within this time
-// after the suspension.
+// nudgeEvery is the interval of nudges. If a grant in Watchdog.wheel is lost while the machine is suspended, the holder learns of the loss at most
+// this long after the end of the suspension.
 const nudgeEvery = time.Second
 
 // New makes the watchdog. The caller must stop it.
@@ -148,11 +149,11 @@ func (w *Watchdog) Stop() {
 	w.nudger.Stop()
 }
 
-// Keep starts watching a grant: it plans its next renewal, or watches the deadline of a fixed lease. Any actor may call it.
+// Keep starts watching a grant: the watchdog will renew the lease or, if the lease is fixed, report its end. Any actor may call Keep.
 func (w *Watchdog) Keep(g *lease.Grant) {
 	at := g.Until()
 	switch {
-	case g.Final(): // renewals only find out whether Redis has the grant; the lock's actor watches the deadline
+	case g.Final(): // from now on, renewals only show whether Redis still has the grant; the lock's actor watches the deadline
 		at = slotOf(w.Clock.Now()+g.Lease/3, g.Lease)
 	case g.Watched:
 		at = slotOf(at+lease.Margin(g.Lease)-g.Lease+g.Lease/3, g.Lease)
@@ -162,8 +163,8 @@ func (w *Watchdog) Keep(g *lease.Grant) {
 	w.nudgeLater()
 }
 
-// Drop stops watching a grant. A lock's actor calls it before it sends anything else for the grant, so no renewal follows the release,
-// except one that is in flight.
+// Drop stops watching a grant. A lock's actor calls Drop before it sends anything else for the grant. So the watchdog sends no renewal after the
+// release, and only a renewal that is in flight already can reach Redis after it.
 func (w *Watchdog) Drop(g *lease.Grant) {
 	g.Kept.Store(false)
 	w.wheelOf(g).Cancel(&g.Timer)
@@ -203,15 +204,15 @@ func (w *Watchdog) Receive(c actor.Context) {
 		w.renewAll(m.timers, w.Batch)
 		w.wheel.Recycle(m.timers)
 	case *rpc.Result:
-		w.onRenewed(m) // before the gateways are resumed, because it may repeat a renewal for which they wait
+		w.onRenewed(m) // may repeat a renewal; so it runs before onAnswered, which resumes the gateways when no renewal is in flight
 		w.onAnswered()
 	case gateway.Recovered:
 		w.onRecovered(m)
 	}
 }
 
-// onRecovered repeats the failed renewals at once, instead of after their pause. The gateway that sent the message may resume when every
-// renewal has been answered: before that, its acquires could delay renewals of leases that are about to expire.
+// onRecovered repeats the failed renewals at once, instead of after their pause. The gateway that sent the message resumes only when every
+// renewal has been answered. If it resumed sooner, its acquires could delay the renewals of leases that are about to expire.
 func (w *Watchdog) onRecovered(m gateway.Recovered) {
 	var again []*timerwheel.Timer[*lease.Grant]
 	for t := range w.failed {
@@ -285,14 +286,14 @@ func (w *Watchdog) renewAll(timers []*timerwheel.Timer[*lease.Grant], limit int)
 	}
 	for _, key := range order {
 		if batch := batches[key]; batch != nil {
-			delete(batches, key) // the key may be in the order more than once
+			delete(batches, key) // `order` may contain the key more than once
 			flush(batch)
 		}
 	}
 }
 
-// renew sends one script. Redis must not execute it after the earliest of the old deadlines, because the grant with that deadline then counts as
-// lost.
+// renew sends one script. Redis must not execute the script after the earliest deadline that one of the grants has now, because that grant then
+// counts as lost.
 func (w *Watchdog) renew(r *renewal, now, deadline time.Duration) {
 	raws := make([]string, len(r.timers))
 	r.grants = make([]string, len(r.timers))
@@ -332,7 +333,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
-	var short []*timerwheel.Timer[*lease.Grant] // grants that need more time than this renewal gave them: their at-least time has grown meanwhile
+	var short []*timerwheel.Timer[*lease.Grant] // grants for which this renewal was too short, because their at-least time has grown since it was sent
 	for _, t := range r.timers {
 		switch {
 		case t == nil || t.Value.Until() == 0:
@@ -346,7 +347,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 			if t.Value.Final() {
 				t.Value.Actor.Send(lease.Due{Grant: t.Value})
 			}
-		default: // the answer came after the deadline; the grant is in no wheel any more, so nothing else would report its end
+		default: // the answer came after the deadline; no wheel has the grant any more, so only this message reports the end of the grant
 			t.Value.Actor.Send(lease.Due{Grant: t.Value})
 		}
 	}
@@ -385,8 +386,8 @@ func (w *Watchdog) onFailed(r *renewal, err error) {
 	w.arm(kept, now+pause/2+w.Jitter(pause))
 }
 
-// arm puts grants whose leases have the same length back into their wheel. A Drop may have run just before that and found no timer to cancel, so arm
-// looks at Kept afterwards.
+// arm puts grants back into their wheel. The leases of the grants have the same length. If a Drop ran just before arm, it found no timer to cancel.
+// So arm checks Kept afterwards.
 func (w *Watchdog) arm(timers []*timerwheel.Timer[*lease.Grant], at time.Duration) {
 	if len(timers) == 0 {
 		return

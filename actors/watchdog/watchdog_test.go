@@ -117,7 +117,8 @@ func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	assert.Equal(t, 2, s.resumed)
 }
 
-// A renewal that was sent before Redis came back, and fails after that, is repeated at once, because the gateway waits for it as well.
+// If a renewal was sent before Redis came back and fails afterwards, it is repeated at once, because the gateway does not resume before the repeat is
+// answered.
 func TestWatchdog_RepeatsWhatOverlappedTheRecovery(t *testing.T) {
 	t.Parallel()
 	w, s := newWatchdog(t)

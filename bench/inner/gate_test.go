@@ -34,8 +34,8 @@ func (w workload) open(tb testing.TB, c contender) load {
 	return l
 }
 
-// check fails unless the server ran the expected number of scripts. A contender that does not wait for its replies would seem fast, and would slow
-// down the next contender.
+// check fails unless the server ran the expected number of scripts. In this way it finds a contender that does not wait for its replies. Such a
+// contender would seem fast, and would slow down the next one.
 func (w workload) check(s *sample) error {
 	if want := w.scripts * int64(s.wait.n); w.scripts > 0 && s.scripts != want {
 		return fmt.Errorf("the server ran %d scripts for %d %s, not %d", s.scripts, s.wait.n, w.unit, want)

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The gateway has many calls to make and must not block on any of them. These benchmarks compare its own pipelines with go-redis's
-// AutoPipeline for that purpose: one goroutine issues EVALSHA calls and receives each result.
+// The gateway has many calls to make and must not block on any of them. In these benchmarks, one goroutine does that: it issues EVALSHA calls and
+// receives each result. They compare the gateway's own pipelines with go-redis's AutoPipeline.
 
 // caller issues calls without waiting for their results. It calls the function `done` once for each call, on any goroutine.
 type caller struct {
@@ -44,8 +44,8 @@ func openBlocking(tb testing.TB, client *redis.Client) caller {
 	}, func() {}}
 }
 
-// openAsync uses AutoPipeline's asynchronous interface. The answers come in the order of the calls, so a single goroutine can wait for one after the
-// other. An answer that hangs delays the answers behind it. This cannot be avoided, because AutoPipeline has no callback.
+// openAsync uses AutoPipeline's asynchronous interface. A single goroutine waits for the answers in the order of the calls. If an answer hangs, it
+// delays the answers behind it. This cannot be avoided, because AutoPipeline has no callback.
 func openAsync(options *redis.AutoPipelineOptions) func(tb testing.TB, client *redis.Client) caller {
 	return func(tb testing.TB, client *redis.Client) caller {
 		pipeline, err := client.AsyncAutoPipelineWithOptions(options)
@@ -149,8 +149,8 @@ func (b *batches) work() {
 	}
 }
 
-// issue returns a contender whose single goroutine makes the calls. It keeps as many calls in flight as the workload says. With one call in flight,
-// it measures the latency of a call that cannot be batched.
+// issue returns a contender whose single goroutine makes the calls, and keeps as many of them in flight as the workload says. If that is one call,
+// the contender shows the latency of a call that cannot be batched.
 func issue(name string, open func(tb testing.TB, client *redis.Client) caller) contender {
 	return contender{name, func(tb testing.TB, flying int, nameOf func(int) string) load {
 		client := newClient(tb, 0)
