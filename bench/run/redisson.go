@@ -11,7 +11,8 @@ const (
 	jdk         = "a JDK 17 or later and Maven (Debian, Ubuntu: apt-get install default-jdk-headless maven)"
 )
 
-// startJVM starts the process that runs Redisson, once for the whole run, so that the JVM has compiled the code before it is measured.
+// startJVM starts the process that runs Redisson, unless it already runs. The whole run uses one process, so that the JVM has compiled Redisson
+// before Redisson is measured.
 func (r *Run) startJVM() error {
 	if r.jvm != nil {
 		return nil
@@ -59,7 +60,7 @@ func (c *contender) openRedisson() error {
 	return err
 }
 
-// discard ends a shared process after an error, since it may still be busy with the failed workload. The next workload starts a new one.
+// discard kills a shared process after an error: the process may still be busy with the failed workload. The next workload starts a new one.
 func (c *contender) discard() {
 	if c.shared && c.run.jvm != nil {
 		c.run.jvm.kill()

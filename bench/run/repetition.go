@@ -61,8 +61,8 @@ func (c *contender) measurePairs(window time.Duration) (repetition, error) {
 	return r, nil
 }
 
-// setKnown sets a figure to amount/by. If the amount is negative, the figure is unknown, and setKnown does nothing. For example, the growth of a
-// heap is negative if more memory was freed elsewhere than the measured objects took.
+// setKnown sets a figure to amount/by. A negative amount means that the figure is unknown; setKnown then does nothing. For example, the growth of a
+// heap is negative if the measured objects took less memory than was freed elsewhere.
 func setKnown(f report.Figures, name string, amount, by float64) {
 	if amount >= 0 {
 		f[name] = amount / by
@@ -141,8 +141,8 @@ func waitFigures(f report.Figures, waits *hdrhistogram.Histogram) {
 	f["wait_max_us"] = us(float64(waits.Max()))
 }
 
-// secondFigures sets the rates of the slowest and the fastest second of the window, over all processes. A window without two whole
-// seconds has none.
+// secondFigures sets two figures: the rate of all processes together in the slowest second of the window, and in the fastest. If the window has fewer
+// than two whole seconds, it sets neither.
 func secondFigures(f report.Figures, samples []*load.Sample) {
 	whole := len(samples[0].Seconds)
 	for _, s := range samples {

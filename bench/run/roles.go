@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/load"
 )
 
-// Role plays the role that the environment names, and returns true. In a process without a role it returns false at once. Every child
-// ends when its input ends, so none outlives the harness, however the harness ends.
+// Role plays the role that the environment names, and returns true. In a process without a role it returns false at once. Every child ends when its
+// input ends. The input ends with the harness, whatever ends the harness, so no child outlives it.
 func Role() bool {
 	role := os.Getenv(RoleVar)
 	if role == "" {
@@ -80,7 +80,7 @@ type server struct {
 	pid  int
 }
 
-// startServer starts a server on a free port. commandLine makes its command line from the port and a new directory.
+// startServer starts a server on a free port. commandLine returns the server's command line for that port and for a new directory.
 func startServer(name string, commandLine func(port int, dir string) string) (*server, error) {
 	var last error
 	for range 3 { // another program may take the port first

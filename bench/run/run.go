@@ -42,8 +42,8 @@ type Run struct {
 	show    *progress
 }
 
-// Measure runs the workloads and returns the results. They name the contenders that cannot run, and those that failed in a workload. An
-// error means that nothing could be measured.
+// Measure runs the workloads and returns the results. The results name the contenders that cannot run, and those that failed in a workload. An error
+// means that nothing could be measured.
 func Measure(options Options) (*report.Results, error) {
 	r := &Run{options: options, there: map[string]bool{}, show: newProgress(options.Progress)}
 	defer r.end()
@@ -157,7 +157,7 @@ func (r *Run) cost(w workload.Workload) time.Duration {
 	return cost
 }
 
-// workload measures one workload: its contenders in turn, A B C A B C, so that other load on the machine affects all of them alike.
+// workload measures one workload. Its contenders take turns (A B C A B C), so that other load on the machine affects all of them alike.
 func (r *Run) workload(w workload.Workload) {
 	w = r.sized(w)
 	result := report.Workload{Workload: w}
@@ -197,8 +197,8 @@ func (r *Run) workload(w workload.Workload) {
 // disturbedMax limits how often a repetition is measured again because other programs were busy meanwhile.
 const disturbedMax = 5
 
-// repetition measures one repetition and adds it to the outcome. It measures c or, if the workload is isolated, a contender that is opened for this
-// repetition only.
+// repetition measures one repetition of contender c, and adds it to the outcome. If the workload is isolated, c is nil, and a contender is opened for
+// this repetition only.
 func (r *Run) repetition(n int, p *peer.Peer, w workload.Workload, c *contender, o *report.Outcome) {
 	again := disturbedMax
 	if r.options.Quick {
@@ -210,8 +210,9 @@ func (r *Run) repetition(n int, p *peer.Peer, w workload.Workload, c *contender,
 	})
 }
 
-// undisturbed adds a repetition. If other programs were busy meanwhile, the repetition is discarded and measured again, whatever its figures
-// are. The last one counts in any case; if it was disturbed, report.Flaws names it.
+// undisturbed adds a repetition to the outcome. If other programs were busy during the repetition, undisturbed discards it and measures again,
+// whatever its figures are. After `again` discarded repetitions, it adds the next one in any case. If that one was disturbed, too, report.Flaws names
+// it.
 func undisturbed(o *report.Outcome, again int, measure func() (rep repetition, ok bool)) {
 	for ; ; again-- {
 		rep, ok := measure()
@@ -305,8 +306,8 @@ func (r *Run) measured(c *contender) (repetition, error) {
 	return rep, err
 }
 
-// wrong returns an error if a lock had more holders at a time than allowed: then no figure of the contender means anything. In a quick run leases
-// are short, so another library may lose a lock on a busy machine. That is only noted, since no figure of a quick run is quoted.
+// wrong returns an error if a lock had more holders at a time than allowed, because then no figure of the contender means anything. In a quick run
+// leases are short, so another library may lose a lock on a busy machine. In that case wrong only sets the note: no figure of a quick run is quoted.
 func (r *Run) wrong(p *peer.Peer, rep *repetition) error {
 	err := twoAtOnce(*rep)
 	if err != nil && r.options.Quick && p.Role != peer.Ours {
@@ -322,7 +323,7 @@ func twoAtOnce(rep repetition) error {
 	return nil
 }
 
-// served returns an error if there were errors and not one pair.
+// served returns an error if there were errors and no pair was completed.
 func served(rep repetition) error {
 	if rate, ok := rep.figures["pairs_per_s"]; ok && rate == 0 && rep.note != "" {
 		return fmt.Errorf("nobody was served: %s", rep.note)

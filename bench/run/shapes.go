@@ -37,7 +37,8 @@ func (c *contender) read() (counters, int, error) {
 	return now, own, err
 }
 
-// measured drives the processes. It returns the last process's sample, and what the server did between the marks that the processes report.
+// measured drives the processes. They report the beginning and the end of the measured part. measured returns the last process's sample, and what the
+// server did between the beginning and the end.
 func (c *contender) measured(window time.Duration, atEnd func() error) (*load.Sample, counters, error) {
 	var before, between counters
 	var own, marks int

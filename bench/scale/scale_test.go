@@ -57,7 +57,8 @@ func TestRun_WaitersAreToldOfReleases(t *testing.T) {
 	assert.Less(t, c.Pace, 1.0)
 }
 
-// Once 64 processes wait, Redis assigns their places (scripts/lib/crowd.lua), and only the processes in front receive the messages of releases.
+// Once 64 processes wait for the lock, Redis gives each of them a place in an order (scripts/lib/crowd.lua). Only the processes in front are notified
+// of releases.
 func TestRun_ACrowdTakesTurns(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 400})
 	assert.Positive(t, c.Share, "each process had a turn")
@@ -66,7 +67,7 @@ func TestRun_ACrowdTakesTurns(t *testing.T) {
 	assert.Less(t, c.Messages, 45.0)
 }
 
-// Processes that give up and begin again keep their places, and do not try more often than others.
+// A process that gives up and tries again keeps its place. It does not call Redis more often than other processes do.
 func TestRun_ACrowdOfTheImpatient(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 400, Patience: 20 * time.Millisecond})
 	assert.Positive(t, c.Share, "each process had a turn")
@@ -87,15 +88,15 @@ func TestRun_ACrowdThatLeaves(t *testing.T) {
 	assert.Less(t, c.Scripts, 8.0)
 }
 
-// If the messages of a process take longer than those of the others, the process often tries too late when it is first in order. It keeps its place
-// all the same.
+// If messages take longer for one process than for the others, that process often tries too late when it is first in the order. It keeps its place
+// nevertheless.
 func TestRun_ACrowdWithASlowProcess(t *testing.T) {
 	c := measure(t, Demand{Processes: 100, Names: 1, Grants: 2000, Slow: 1})
 	assert.Greater(t, c.Share, 0.4)
 }
 
-// Subscribers that never want the lock hardly slow the others down. If there are fewer than 64 subscribers in all, each process estimates, by
-// counting turns, how many of them do not want the lock. If there are more, only processes that want the lock have places.
+// Subscribers that never want the lock hardly slow the others down. If there are fewer than 64 subscribers in all, each process counts turns to
+// estimate how many subscribers do not want the lock. If there are more, Redis gives places only to processes that want the lock.
 func TestRun_MereListeners(t *testing.T) {
 	for _, d := range []Demand{{Processes: 4, Listeners: 20}, {Processes: 4, Listeners: 60}, {Processes: 4, Listeners: 200}, {Processes: 20, Listeners: 60}} {
 		d.Names, d.Grants = 1, 1000

@@ -1,7 +1,7 @@
-// Package scale counts what a lock costs as the number of processes grows beyond what one machine can run: up to a thousand runtimes,
-// each with its own client, on one miniredis in a bubble of testing/synctest. Messages take 0.2 to 0.3 ms in either direction; the server
-// and the processes take no time at all. So the package measures no speed: it counts commands and messages, and shows how long processes wait for
-// each other.
+// Package scale counts what a lock costs with up to a thousand processes, more than one machine can run. Each process is a runtime with its own
+// client. All of them use one miniredis in a bubble of testing/synctest. Messages take 0.2 to 0.3 ms in either direction; the server and the
+// processes take no time at all. So the package does not measure speed. It counts commands and messages, and shows how long processes wait for each
+// other.
 package scale
 
 import (
@@ -32,7 +32,7 @@ type Demand struct {
 	Names     int // number of names that they choose from, by Zipf's law
 	Grants    int // number of grants after which the world ends
 
-	Patience time.Duration // a process gives up after one to two times this wait, and begins again; if 0, it never gives up
+	Patience time.Duration // a process waits for one to two times this duration, then gives up and tries again; if 0, it never gives up
 	Think    time.Duration // how long a process does something else after it has given up
 	Patient  int           // number of processes that never give up, whatever Patience is
 	Leavers  int           // number of processes that stop wanting locks half a second after the beginning
@@ -56,10 +56,12 @@ type Curve struct {
 	Scripts  float64 // per grant
 	Commands float64 // per grant, including those within scripts
 	Messages float64 // messages that reach a subscriber, per grant
-	Pace     float64 // grants of the most wanted lock, as a share of the possible number
-	Longest  float64 // longest wait (of those that last at least `shortest`), divided by the time to serve all its rivals once at the best pace
-	Patients float64 // least share of a process that never gives up, divided by a fair share
-	Share    float64 // least share of a process, divided by a fair share; it says something only if all want the same lock
+	Pace     float64 // number of grants of the most wanted lock, divided by the highest possible number
+	// Longest is the largest ratio of a wait to the time in which all contenders could have had the lock once, at the best pace. Waits shorter than
+	// `shortest` do not count.
+	Longest  float64
+	Patients float64 // fewest grants of one of the Patient processes, divided by the average of all processes
+	Share    float64 // fewest grants of one process, divided by the average; meaningful only if all processes want the same lock
 }
 
 // Run runs d.Processes processes until they have been granted a lock d.Grants times in all, and returns what that cost. It must be called in a bubble
@@ -273,11 +275,11 @@ func (w *world) comes(name int) *wait {
 	return it
 }
 
-// shortest is the least wait that counts for Longest. A shorter wait may have another cause than rivals: a process that is alone at a lock may leave
-// it free for 25 ms, for clients that only poll.
+// shortest is the least wait that counts for Longest. A shorter wait may have another cause than rivals: the only process that wants a lock may leave
+// the lock free for 25 ms, so that clients that only poll can get it.
 const shortest = 50 * time.Millisecond
 
-// waited records the end of a wait, even of one that the end of the world cuts short.
+// waited records the end of a wait. A wait that the end of the world cuts short counts, too.
 func (w *world) waited(it *wait, name int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

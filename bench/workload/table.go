@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// The contenders of each kind of workload. A contender takes part if it has the kind of lock that the workload needs. Floors (contenders
-// without a lock library) take part only where no two goroutines want the same lock, because they do not wait for a lock. The exception is
-// bare-publish, which takes part in the hand-overs.
+// The contenders of each kind of workload. A contender takes part if it has the kind of lock that the workload needs. Floors (contenders without a
+// lock library) do not wait for a lock, so they take part only where no two goroutines want the same lock. The exception is bare-publish, which takes
+// part in the hand-overs.
 var (
 	libraries   = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "rueidislock-default", "redisson", "etcd"}
 	wanted      = with(libraries, "redislock-mutex")

@@ -50,7 +50,7 @@ type Workload struct {
 	Section time.Duration `json:"section"`
 	Poll    time.Duration `json:"poll,omitempty"`    // interval at which polling waiters retry: the best of 1, 10 and 100 ms
 	Linger  time.Duration `json:"linger,omitempty"`  // how long a contender keeps released locks, if it can
-	Visits  time.Duration `json:"visits,omitempty"`  // the last process only visits: at this interval it takes the next lock of the first one
+	Visits  time.Duration `json:"visits,omitempty"`  // interval at which the last process takes the next lock of the first process
 	WaitMin time.Duration `json:"waitMin,omitempty"` // in a Handover, the least time from the beginning of the wait to the release
 	WaitMax time.Duration `json:"waitMax,omitempty"`
 
@@ -75,11 +75,12 @@ func (w Workload) Apart() bool {
 	return w.Visits == 0 && w.Naming == Distinct || w.Naming == Fresh || w.Shape == Holding || w.Total() == 1
 }
 
-// Isolated reports whether each repetition starts processes of its own, while no other contender has any. Otherwise a repetition would reuse
-// memory that the last one left, and its heap would seem too small. Cuts would also hit contenders that are not being measured.
+// Isolated reports whether a contender is opened for each repetition and closed after it, so that no other contender is open meanwhile. If contenders
+// stayed open, a repetition would reuse memory that the previous one left, and its heap would seem too small. Cuts would also hit contenders that are
+// not being measured.
 func (w Workload) Isolated() bool { return w.Shape == Holding || w.Shape == Pending || w.Shape == Cut }
 
-// NameOf returns the name of goroutine n's lock; with a Zipf naming, that of the lock with rank n.
+// NameOf returns the name of goroutine n's lock. With a Zipf naming, it returns the name of the lock with rank n.
 func (w Workload) NameOf(prefix string, n int) string {
 	if w.Naming == Hot {
 		n = 0

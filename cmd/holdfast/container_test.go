@@ -94,8 +94,8 @@ func enter(t *testing.T, in *invocation, command ...string) {
 	needs(t, "nsenter")
 	args := append([]string{"--target", strconv.Itoa(in.cmd.Process.Pid), "--pid", "--mount", "--"}, command...)
 	nsenter := exec.Command("nsenter", args...)
-	// A process that stays behind must not be in the process group of the tests. If it ended while a process of that group was stopped, the kernel
-	// would send SIGHUP to the whole group.
+	// A process that the command leaves behind must not be in the process group of the tests. If that process ended while another process of the
+	// group was stopped, the kernel would send SIGHUP to the whole group.
 	nsenter.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	output, err := nsenter.CombinedOutput()
 	if err != nil && os.Getuid() != 0 {
@@ -104,8 +104,8 @@ func enter(t *testing.T, in *invocation, command ...string) {
 	require.NoError(t, err, "%s", output)
 }
 
-// SIGTERM, which "docker stop" sends, reaches the command, which may ignore it. The exit code is the command's, 76 if the lock was lost, or 137 if
-// holdfast was killed. No process is left.
+// "docker stop" sends SIGTERM. holdfast passes it on to the command, which may ignore it. holdfast ends with the exit code of the command, with 76 if
+// the lock was lost, or with 137 if holdfast was killed. No process is left.
 func TestContainer_Stop(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

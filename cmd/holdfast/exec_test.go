@@ -252,7 +252,7 @@ func TestExec_LostTerminal(t *testing.T) {
 	assertGone(t, group)
 }
 
-// If nobody reads what holdfast writes, as in a terminal that is paused by Ctrl-S, the command gets its signals all the same.
+// If nobody reads what holdfast writes (for example, because Ctrl-S has paused the terminal), the command still gets its signals.
 func TestExec_NobodyReadsTheMessages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -33,7 +33,7 @@ type stage struct {
 	name   string
 	run    *invocation
 	group  int
-	stalls *locktest.Stalls // stalls of the machine, which excuse a late kill: while no process runs, nothing can kill the command
+	stalls *locktest.Stalls // stalls of the machine, during which no process runs; a kill may be late by as much
 }
 
 func newStage(t *testing.T) *stage {
@@ -119,8 +119,8 @@ var faults = map[string]struct {
 
 func (s *stage) signal(signal syscall.Signal) { _ = s.run.cmd.Process.Signal(signal) }
 
-// The command is dead before an observer sees the key gone, or soon after if the loss could not be predicted. The exit code is right, and
-// no process is left.
+// The command is dead before an observer sees that the key is gone. If the loss could not be predicted, the command is dead soon after the loss. The
+// exit code is right, and no process is left.
 func TestExec_CommandIsDeadBeforeTheLockIsFree(t *testing.T) {
 	t.Parallel()
 	runs := 100

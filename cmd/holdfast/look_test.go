@@ -240,7 +240,7 @@ func TestLead_RunsAgainInEachTerm(t *testing.T) {
 	assert.Equal(t, 5, code, errs)
 }
 
-// As with exec, the exit code is 76 if the command has succeeded, but another process could lead before it ended.
+// As with exec, the exit code is 76 if the command has succeeded, but the leadership was lost before the command ended.
 func TestLead_LostBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -266,7 +266,7 @@ func TestLead_OnceEndsWithALoss(t *testing.T) {
 	assert.Equal(t, 76, leader.code())
 }
 
-// A prefix may contain the word that stands for names in the rules.
+// A prefix may contain the word NAME, which stands for a lock's name in the rules of package cli (see rights.add).
 func TestACL_PrefixWithTheWordNAME(t *testing.T) {
 	t.Parallel()
 	args := []string{"acl", "--election", "--linger", "--process", "--free"}
@@ -298,7 +298,8 @@ func TestCommands_Interrupted(t *testing.T) {
 	}
 }
 
-// Whatever address the page listens on, a foreign site cannot read it by making its own name resolve to that address.
+// The page is safe from DNS rebinding on every address that it listens on: a foreign site cannot read the page by making the site's own name resolve
+// to that address.
 func TestPage_AnswersUnderItsNamesOnly(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"localhost:0", ":0"} {
@@ -378,7 +379,7 @@ func completionOf(t *testing.T, shell string) (path, completion string) {
 	return path, completion
 }
 
-// The words are those that bash makes of the line: the colons of a URL, and an equals sign, are words of their own.
+// The keys show, separated by spaces, the words into which bash splits the line. A colon, an equals sign or an @ is a word of its own.
 func TestCompletion_Bash(t *testing.T) {
 	t.Parallel()
 	path, completion := completionOf(t, "bash")

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/guard"
 )
 
-// On Linux the command dies with the thread that started it. So it is started on the main thread, which lives as long as the process.
+// On Linux the kernel kills the command when the thread that started it ends. So the main thread, which lives as long as the process, starts the
+// command.
 func init() { runtime.LockOSThread() }
 
 func main() {

@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // otherwise, under nohup, the commands would also ignore SIGHUP
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // without this call, the commands would ignore SIGHUP if the tests run under nohup
 	folder, err := os.MkdirTemp("", "holdfast-command-")
 	if err != nil {
 		panic(err)
@@ -144,7 +144,7 @@ func alive(t *testing.T, group int) (pids []int) {
 	return pids
 }
 
-// processes returns the fields of each process in /proc/PID/stat, beginning with its state.
+// processes returns, for each process, the fields of /proc/PID/stat from the state on.
 func processes(t *testing.T) map[int][]string {
 	t.Helper()
 	all := map[int][]string{}

@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// place is one or more servers with locks, with the URLs by which the command line connects to them.
+// place is a deployment of Redis (one or more servers) that has locks, with the URLs by which the command line connects to it.
 type place struct {
 	t        *testing.T
 	url      string // URL for a user who locks

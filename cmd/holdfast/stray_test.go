@@ -51,7 +51,8 @@ func stray(t *testing.T, server *redistest.Server, name, ends string, deaf bool)
 	return holder, pid
 }
 
-// A process that has left the command's group, but not its session, is ended like the command, and before the lock is free.
+// A process may leave the command's group, but stay in its session. Such a process is ended by the same rules as the command, before the lock is
+// free.
 func TestExec_ProcessesThatLeaveTheGroup(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -145,7 +146,8 @@ func TestExec_CommandThatLeavesTheSession(t *testing.T) {
 	assert.Equal(t, 76, holder.code())
 }
 
-// A run inside another run gets a signal only once, and none of its processes outlives the outer run.
+// One run is the command of another. If the outer run ends the inner one, the inner command gets the signal only once. No process of the inner run
+// outlives the outer run.
 func TestExec_InsideAnother(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -196,7 +198,7 @@ func TestExec_AllAreSuspended(t *testing.T) {
 	assert.EqualValues(t, 1, client.Exists(t.Context(), name).Val(), "the lock of the other process stays")
 }
 
-// If only the guardian was stopped and the lease was renewed meanwhile, the guardian does not kill the command when it continues.
+// Only the guardian is stopped, and the lease is renewed meanwhile. When the guardian continues, it does not kill the command.
 func TestExec_GuardianIsStopped(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

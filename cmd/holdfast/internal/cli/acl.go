@@ -110,7 +110,7 @@ func (o *aclFlags) rules() []string {
 // rights are the rules of an ACL, without duplicates.
 type rights struct {
 	prefix  string // the beginning of all names, escaped for patterns
-	wrapped string // how the names in derived keys begin: with a brace and prefix, or with prefix alone if it contains a brace
+	wrapped string // beginning of all names in derived keys: "{" and prefix, or only prefix if it contains "{"
 	rules   []string
 }
 
@@ -126,8 +126,8 @@ func newRights(prefix string) *rights {
 // add adds rules. In a rule, these words stand for the name of a lock:
 //
 //	NAME     the name itself
-//	{NAME    the name in a derived key, which is in braces unless the name has a hash tag
-//	{{NAME   the name in a derived key that always has it in braces
+//	{NAME    the name in a derived key: in braces, unless the name has a hash tag
+//	{{NAME   the name in a derived key of a kind that always puts it in braces
 func (r *rights) add(rules string) {
 	for rule := range strings.FieldsSeq(rules) {
 		if r.prefix == "" && rule[0] == '~' {
@@ -177,7 +177,7 @@ func (r *rights) lock(only []holdfast.Kind) {
 	}
 }
 
-// look adds the rights to look at locks, as SECURITY.md recommends them.
+// look adds the rights to look at locks. SECURITY.md recommends the same rights.
 func (r *rights) look() {
 	r.add("~NAME* ~{NAME* ~redisson_lock_queue:{NAME* ~redisson_lock_token:{NAME* ~holdfast_process:{all}* " +
 		"+hello +ping +time +type +scan +pttl +getrange +hrandfield +hscan +lrange +zrange +pubsub")

@@ -29,7 +29,7 @@ func newBehind() *behind {
 	return b
 }
 
-// to returns a writer that never blocks. What is written to it is written to w later.
+// to returns a writer that never blocks. Another goroutine writes the messages to w later.
 func (b *behind) to(w io.Writer) io.Writer { return behindWriter{b, w} }
 
 type behindWriter struct {

@@ -170,8 +170,8 @@ type messageJSON struct {
 	Message string `json:"message"`
 }
 
-// writeBehind changes how messages are written: from now on, writing one does not wait for a reader. The function `flush`, which writeBehind returns,
-// waits until all messages are written, but not longer than endWait.
+// writeBehind makes another goroutine write all messages from now on, so that nothing else waits for a reader. The function `flush`, which
+// writeBehind returns, waits until all messages are written, but not longer than endWait.
 func (a *app) writeBehind() (flush func()) {
 	b := newBehind()
 	a.behind = b.to(a.stderr)
@@ -190,7 +190,7 @@ func (a *app) usage(command string, err error) int {
 // failed reports an error of Redis or of the library, and returns the matching exit code.
 func (a *app) failed(err error) int {
 	if errors.Is(err, context.Canceled) {
-		return exitRedis // a signal has cancelled it, which needs no message; withClient returns the exit code for the signal
+		return exitRedis // a signal has cancelled the call: no message is needed, and withClient returns the exit code for the signal
 	}
 	a.complain(text.Message(strings.TrimPrefix(err.Error(), "holdfast: ")) + a.hint(err))
 	switch {
@@ -202,7 +202,7 @@ func (a *app) failed(err error) int {
 	return exitRedis
 }
 
-// hint returns what is probably wrong with the URL of Redis, or "" if the error does not show that.
+// hint returns the probable cause of an error, in parentheses, or "" if the cause is not known.
 func (a *app) hint(err error) string {
 	network, _ := errors.AsType[*net.OpError](err)
 	reply, _ := errors.AsType[redis.Error](err)

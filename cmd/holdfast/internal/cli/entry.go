@@ -82,7 +82,7 @@ func ttlOf(e inspect.Entry) time.Duration {
 	return ttl
 }
 
-// milliseconds returns a time to live in ms. It returns nil if the time is negative, which stands for no end.
+// milliseconds returns a time to live in ms. A negative time means that there is no end; milliseconds then returns nil.
 func milliseconds(d time.Duration) *int64 {
 	if d < 0 {
 		return nil

@@ -86,7 +86,7 @@ type holding struct {
 	program []string
 	path    string        // path of the program
 	lease   time.Duration // of the lock
-	longest time.Duration // supervise.Command.Lease: the lock's lease, or --at-most if --at-most is less
+	longest time.Duration // supervise.Command.Lease: the lock's lease or --at-most, whichever is less
 	grace   time.Duration
 }
 
@@ -305,8 +305,8 @@ func lockOf(rt *holdfast.Runtime, kind holdfast.Kind, name string) acquirer {
 	return rt.Lock(name)
 }
 
-// awaitLease calls the function `acquire`, waits for it, and returns its results. A signal that asks holdfast to end cancels the acquire. In that
-// case awaitLease returns the signal, too. Even then the acquire may have succeeded, and there is a lease.
+// awaitLease calls the function `acquire`, waits for it, and returns its results. A signal that asks holdfast to end cancels the acquire; awaitLease
+// then also returns the signal. The acquire may succeed in spite of the signal. In that case the caller has to release the lease.
 func awaitLease(
 	signals <-chan os.Signal, acquire func(ctx context.Context) (*holdfast.Lease, error),
 ) (lease *holdfast.Lease, ended syscall.Signal, err error) {

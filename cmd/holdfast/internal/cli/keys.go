@@ -23,8 +23,8 @@ var sequences = map[string]key{
 	"[H": keyHome, "[F": keyEnd, "OH": keyHome, "OF": keyEnd, "[1~": keyHome, "[4~": keyEnd,
 }
 
-// escapeWait is how long to wait after an ESC for the rest of a sequence, which a slow connection may split. If nothing follows, the user has
-// pressed Esc.
+// escapeWait is how long to wait after an ESC for the rest of its escape sequence: a slow connection may deliver a sequence in parts. If nothing
+// follows, the user has pressed Esc.
 const escapeWait = 50 * time.Millisecond
 
 // keysOf returns a channel of the keys that are typed. It closes the channel at the end of the input.
