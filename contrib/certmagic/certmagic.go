@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Wrap returns a storage that keeps its data in inner and its locks in Redis. The name of a lock is prefix followed by certmagic's name, both made
-// legal by holdfast.EscapeName. Processes that share inner must use the same prefix.
+// Wrap returns a storage that keeps its data in inner and its locks in Redis. The name of a lock is holdfast.EscapeName(prefix + name), where name is
+// certmagic's name of the lock. Processes that share inner must use the same prefix.
 //
 // The storage is a certmagic.TryLocker and a certmagic.LockLeaseRenewer too. A watchdog renews the locks, so RenewLockLease renews nothing. But if
 // a lock was lost, RenewLockLease acquires it again, so that certmagic begins no attempt without the lock.
@@ -92,9 +92,9 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 	return err
 }
 
-// RenewLockLease makes sure that this process holds the lock. It ignores the duration, because the watchdog renews the lock. A lock that was lost is
-// acquired again if it is free; if others have it, the error is a *holdfast.BusyError. certmagic retries for up to a month. Before each attempt it
-// calls RenewLockLease, and then checks whether there is still something to do.
+// RenewLockLease makes sure that this process holds the lock. It ignores the duration, because the watchdog renews the lock. If the lock was lost,
+// RenewLockLease acquires it again; if others hold it, the error is a *holdfast.BusyError. certmagic retries for up to a month. Before each attempt
+// it calls RenewLockLease, and then checks whether there is still something to do.
 func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	if held, err := s.holds(name); held || err != nil {
 		return err
@@ -109,9 +109,9 @@ func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	return nil
 }
 
-// holds reports whether one of the leases of this name is valid. If the caller has lost the lock, the valid lease may be that of another goroutine.
-// holds returns true all the same: certmagic passes only the name, so holds cannot tell the goroutines apart, and false would make the attempts of
-// both fail.
+// holds reports whether one of the leases of this name is valid. The valid lease may be that of a goroutine other than the caller. holds returns true
+// even then: certmagic passes only the name, so holds cannot tell the goroutines apart. If holds returned false, the attempts of both goroutines
+// would fail.
 func (s *storage) holds(name string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +122,8 @@ func (s *storage) holds(name string) (bool, error) {
 	return slices.ContainsFunc(of, (*holdfast.Lease).Valid), nil
 }
 
-// keep remembers a lease, because Unlock gets only the name of the lock. A name has several leases if one was lost, and another goroutine has
-// acquired the lock before the loser has unlocked it.
+// keep remembers a lease, because Unlock gets only the name of the lock. A name has several leases if one goroutine has lost the lock, but has not
+// unlocked it yet, and another goroutine has acquired the lock meanwhile.
 func (s *storage) keep(name string, lease *holdfast.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,8 @@ func (s *storage) replace(name string, lease *holdfast.Lease) bool {
 	return true
 }
 
-// forget removes and returns the oldest lease. If there are several, the oldest was lost. So the loser's Unlock never ends another goroutine's lease.
+// forget removes and returns the oldest lease. If there are several leases, the oldest was lost. So the Unlock of the goroutine that has lost the
+// lock does not release the lease that another goroutine still uses.
 func (s *storage) forget(name string) *holdfast.Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,8 @@ func TestFree_AsksOnATerminal(t *testing.T) {
 	}
 }
 
-// If the holder changes while the user is asked, a yes does not free the new holder's lock: holdfast shows this holder and asks again.
+// If the holder changes before the user answers, the answer y does not free the new holder's lock. Instead, holdfast shows the new holder and asks
+// again.
 func TestFree_AsksAgainAboutAnotherHolder(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Start(t), open(t, 80, 24)
@@ -172,7 +173,7 @@ func TestExec_Suspends(t *testing.T) {
 	assert.Zero(t, server.Client(t).Exists(t.Context(), name).Val())
 }
 
-// Ctrl-Z also stops lead between two terms, although it has caught the signal while the command ran.
+// During a term, lead catches the signal of Ctrl-Z. Between two terms, Ctrl-Z must still stop lead.
 func TestLead_SuspendsBetweenTerms(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Shared(t), open(t, 200, 24)

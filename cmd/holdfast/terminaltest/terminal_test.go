@@ -44,7 +44,7 @@ var (
 type terminal struct {
 	*vt.SafeEmulator
 	t    *testing.T
-	file *os.File // the side of the terminal: keys in, screen out
+	file *os.File // the side of the emulator: keys are written to it, and output is read from it
 	tty  *os.File // the side of the programs
 	cmd  *exec.Cmd
 	done chan struct{}

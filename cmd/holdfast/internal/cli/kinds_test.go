@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The command line knows the name and the Redis rights of each kind of the library, and of no other kind.
+// The command line has a name and a list of Redis rights for each kind of lock that the library has, and for no other kind.
 func TestKinds_AreThoseOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	var all, words []holdfast.Kind

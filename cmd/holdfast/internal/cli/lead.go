@@ -123,7 +123,7 @@ func (a *app) lead(o leadFlags, in input) int {
 				awaitEnd(ended)
 				return code
 			}
-			catchSuspensions(suspended) // needed, because SIGTSTP no longer stops a process that has caught it
+			catchSuspensions(suspended) // needed: this process caught SIGTSTP during the term, so SIGTSTP no longer stops it by default
 			t.over <- nil
 		}
 	}

@@ -74,7 +74,7 @@ func (a *app) listTo(ctx context.Context, client redis.UniversalClient, o inspec
 	return exitOK
 }
 
-// rows writes the list for programs. It writes the titles only after Redis has answered.
+// rows writes the list for other programs, with tabs between the columns. It writes the titles only after Redis has answered.
 func (a *app) rows(ctx context.Context, client redis.UniversalClient, o inspect.ListOptions, out *bufio.Writer) int {
 	put := func(row [columnCount]string) error {
 		_, err := fmt.Fprintln(out, strings.Join(row[:], "\t"))

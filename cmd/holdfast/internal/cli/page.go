@@ -45,7 +45,7 @@ func pageCommand() *command {
 			if opened == exitUsage {
 				return exitUsage
 			}
-			return code // not opened: if a signal has ended the page, as it normally does, opened is the code for that signal
+			return code // normally a signal ends the page: then code is 0, but opened is the exit code for the signal
 		},
 	}
 }
@@ -75,8 +75,8 @@ func (a *app) page(ctx context.Context, client redis.UniversalClient, o web.Opti
 	return exitOK
 }
 
-// onlyFor refuses requests whose Host is neither an address nor one of the given names. Otherwise a foreign site could make its own name resolve
-// to this address, and a browser would let it read the page and free locks.
+// onlyFor refuses requests whose Host is neither an IP address nor one of the given names. Without this check, a foreign site could make its own name
+// resolve to the address of this server (DNS rebinding). The browser would then let the site read the page and free locks.
 func onlyFor(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()

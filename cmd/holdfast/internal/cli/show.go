@@ -111,7 +111,7 @@ func watchRenewal(
 	return e, seen, nil
 }
 
-// describe writes a lock as a list of properties. renewed is a text that says whether it was renewed, or "" if nobody watched it.
+// describe writes a lock as a list of properties. renewed is a text that says whether the lock was renewed, or "" if nobody watched the lock.
 func describe(to io.Writer, p painter, e inspect.Entry, renewed string) {
 	put := func(title, format string, args ...any) {
 		fmt.Fprintf(to, "%s %s\n", p.paint(faint, text.Pad(title, titleWidth)), fmt.Sprintf(format, args...))

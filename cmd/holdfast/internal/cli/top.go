@@ -61,7 +61,7 @@ type topOptions struct {
 
 const (
 	topMost = 20_000 // a look keeps at most this number of locks
-	topRest = 4      // the pause after a look is at least this many times as long as the look, unless the look failed before topWait
+	topRest = 4      // the pause after a look is at least this many times as long as the look; see pause for an exception
 	topWait = 30 * time.Second
 )
 
@@ -69,7 +69,7 @@ const (
 type look struct {
 	at    time.Time
 	took  time.Duration
-	name  string // of the only lock that was looked at, or "" if all were
+	name  string // the name of the lock that was read, or "" if all locks were read
 	locks []inspect.Entry
 	more  bool // locks were left out
 	err   error
@@ -101,9 +101,9 @@ func (o topOptions) lookAt(ctx context.Context, client redis.UniversalClient, na
 	return l
 }
 
-// pause returns the time between the end of a look and the next look. Looks begin every o.every, but the pause is at least topRest times as long as
-// the look before it, because Redis was busy with that look. After a look that failed before topWait the pause is o.every, because Redis is probably
-// away.
+// pause returns the time from the end of a look to the start of the next look. Normally a look starts every o.every. But Redis is busy during a look,
+// so the pause is at least topRest times as long as the look before it. If that look failed before topWait, Redis is probably unreachable, and the
+// pause is o.every.
 func (o topOptions) pause(l look) time.Duration {
 	if l.err != nil && l.took < topWait {
 		return o.every

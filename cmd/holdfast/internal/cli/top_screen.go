@@ -63,7 +63,7 @@ func (v *topView) head(columns int, p painter) string {
 	return p.paint(bold, name) + left + strings.Repeat(" ", space) + right
 }
 
-// noMark precedes all locks except the selected one, whose mark makes it visible even without colours.
+// noMark is written before each row of the table except the selected row. The selected row has a mark, so that it stands out even without colours.
 const noMark = "  "
 
 // listLines returns the table of locks.
@@ -133,7 +133,7 @@ func (v *topView) lockLines(columns int, p painter) []string {
 	return lines
 }
 
-// scroll returns the lines of a lock's page from the first visible one on.
+// scroll returns the lines of a lock's page, starting with the first visible line.
 func (v *topView) scroll(lines []string, body int) []string {
 	v.page, v.long = body, len(lines) > body
 	v.line = min(max(v.line, 0), max(0, len(lines)-body))

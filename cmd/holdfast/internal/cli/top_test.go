@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 )
 
-// If a look was slow or timed out, a long pause follows it, because Redis was busy with it. If a look failed sooner, Redis is probably away, and the
+// A look that was slow or timed out has kept Redis busy, so a long pause follows. If a look failed sooner, Redis is probably unreachable, and the
 // pause has its usual length.
 func TestTop_PausesAfterALook(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ type topView struct {
 	oneAt   time.Time // when v.one was read
 	since   time.Time // when the page was opened
 	renewed time.Time // when a renewal was last seen
-	line    int       // the first line of the page that is shown
+	line    int       // index of the first visible line of the page
 	long    bool      // the page is longer than the screen
 }
 
@@ -66,7 +66,7 @@ var topOrders = []struct {
 	{"name", func(x, y inspect.Entry) int { return cmp.Compare(x.Name, y.Name) }},
 }
 
-// wants returns the name of the lock that the next look is for, or "" if it is for all locks.
+// wants returns the name of the lock that the next look must read, or "" if the next look must read all locks.
 func (v *topView) wants() string {
 	if v.open {
 		return v.selected

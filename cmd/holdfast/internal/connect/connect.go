@@ -29,8 +29,8 @@ const Default = "redis://localhost:6379"
 // commas, are a cluster, and so is one host with ?cluster=true. With ?master=NAME, the hosts are Sentinels. Further parameters are db, ca,
 // cert, key, server_name, skip_verify, sentinel_user, sentinel_password, and the timeouts and pool sizes of go-redis.
 //
-// The client calls the function `warn` when the URL is probably wrong in a way that the errors of go-redis do not show. It may call `warn`
-// concurrently.
+// Some mistakes in a URL do not show in the errors of go-redis. If the URL probably has such a mistake, the client calls the function `warn`. It may
+// call `warn` concurrently.
 func Open(text string, warn func(text string)) (redis.UniversalClient, error) {
 	t, err := parse(text)
 	if err != nil {
@@ -49,7 +49,7 @@ type target struct {
 	first url.URL // the URL with only the first host, and the parameters that go-redis reads
 	hosts []string
 	own   map[string]string // the parameters that the list ours names
-	doubt bool              // what follows the host may be the rest of a password
+	doubt bool              // there is an @ after the host, so the text before the @ may be part of a password
 	warn  func(text string)
 }
 
@@ -128,7 +128,7 @@ func newTarget(text string, hosts []string) (*target, error) {
 
 func (t *target) client() (redis.UniversalClient, error) {
 	o, err := redis.ParseURL(t.first.String())
-	if err != nil && t.doubt { // the error of go-redis quotes what it cannot parse: in redis://:/secret=@host, that is the password
+	if err != nil && t.doubt { // the error of go-redis quotes the part that it cannot parse, which is the password in redis://:/secret=@host
 		return nil, errors.New("a parameter or the number of the database is wrong, or a password has characters that must be written as %XX")
 	}
 	if err != nil {
@@ -141,7 +141,7 @@ func (t *target) client() (redis.UniversalClient, error) {
 		return nil, err
 	}
 	o.DialerRetries = 1                    // go-redis also retries the whole command; with both retries, a silent address is reported only after 100 s
-	o.MaxRetries = cmp.Or(o.MaxRetries, 1) // if the server has stopped, each retry takes twice the timeout
+	o.MaxRetries = cmp.Or(o.MaxRetries, 1) // if the server hangs, each retry takes twice the timeout
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 3*time.Second)
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	cluster := len(t.hosts) > 1
@@ -247,7 +247,8 @@ func (t *target) secure(o *redis.Options) error {
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// doubting reports TLS handshakes that have timed out: a Redis without TLS does not answer them, but waits for the end of a line.
+// doubting returns a dialer that calls t.warn if a TLS handshake times out. A Redis without TLS does not answer the handshake, but waits for the end
+// of a line.
 func (t *target) doubting(dial dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)

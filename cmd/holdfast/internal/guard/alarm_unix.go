@@ -13,7 +13,7 @@ type alarm struct{}
 
 func newAlarm() alarm { return alarm{} }
 
-// wait returns at the deadline, or earlier if there is something to read or lookEvery has passed.
+// wait returns when there is something to read, at the deadline, or after lookEvery, whichever comes first.
 func (alarm) wait(from int, deadline time.Duration) {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}}, lookAgain(deadline))
 }

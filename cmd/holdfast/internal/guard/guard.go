@@ -4,8 +4,8 @@
 // renews the lease has been stopped or killed. A run is one execution of a command, with all processes that belong to it. Each run has a mark: see
 // package kin.
 //
-// The guardian executes the same program as its parent. It leads the process group that it guards, so the group's ID cannot be reused. Once the
-// guardian has killed the group, no process can join the group, so a command cannot start after that.
+// The guardian executes the same program as its parent. It leads the process group that it guards, so the group's ID cannot be reused. After the
+// guardian has killed the group, no process can join the group. So if the parent then tries to start a command in the group, the start fails.
 package guard
 
 import (
@@ -26,7 +26,7 @@ import (
 // variable is the environment variable of a guardian. Its value is the mark of the run.
 const variable = "HOLDFAST_GUARDIAN"
 
-// The orders to a guardian. Each consists of one of these bytes and a number of eight bytes.
+// The orders to a guardian. An order is one of these bytes, followed by a number of eight bytes: an instant or an ID.
 const (
 	orderDeadline = 'd' // kill the processes of the run at this instant
 	orderCommand  = 'c' // the command has this process ID
@@ -83,8 +83,8 @@ func spawn(mark kin.Mark, orders, ready *os.File) (pid int, err error) {
 	})
 }
 
-// environment returns the environment of the guardian. It keeps the marks of outer runs, because a guardian also belongs to the runs around
-// its own.
+// environment returns the environment of the guardian. It keeps the marks of outer runs: if this run is inside another run, the guardian belongs to
+// both.
 func environment(mark kin.Mark) (env []string) {
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, variable+"=") {
@@ -110,8 +110,9 @@ func (g *Guard) Deadline(at time.Duration) bool { return g.send(orderDeadline, i
 // Command tells the guardian the process ID of the command. The guardian needs it in case the command leaves the group.
 func (g *Guard) Command(pid int) { g.send(orderCommand, int64(pid)) }
 
-// StepAside makes the guardian leave the group, but not stop guarding it. The group is then gone as soon as its other processes have ended. Call
-// StepAside after the command has ended: from then on the guardian does not kill the process with the command's ID, because the ID may be reused.
+// StepAside makes the guardian leave the group. The guardian continues to guard the group, but the group is gone as soon as its other processes have
+// ended. Call StepAside after the command has ended: from then on the guardian does not kill the process with the command's ID, because the ID may be
+// reused.
 func (g *Guard) StepAside() { g.send(orderAside, int64(syscall.Getpgrp())) }
 
 // End kills the guardian and all processes that are left in the group. The caller must reap the process PID.
@@ -124,9 +125,9 @@ func (g *Guard) End() {
 // Forget closes the pipe to a guardian that has ended.
 func (g *Guard) Forget() { _ = g.orders.Close() }
 
-// send writes an order to the guardian, either as a whole or not at all. It does not block. If the pipe is full, the order is not sent; that happens
-// only if the guardian has been stopped for a very long time. A short write deadline would not do instead: on a busy machine it would sometimes pass
-// before the write, and the order would be lost.
+// send writes an order to the guardian, either as a whole or not at all. It does not block. If the pipe is full, the order is not sent; the pipe is
+// full only if the guardian has been stopped for a very long time. A short write deadline would be no substitute: on a busy machine, the deadline
+// would sometimes pass before the write, and the order would be lost.
 func (g *Guard) send(what byte, value int64) (sent bool) {
 	order := binary.NativeEndian.AppendUint64([]byte{what}, uint64(value))
 	pipe, err := g.orders.SyscallConn()

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	never      = 50 * 365 * 24 * time.Hour // the deadline until the parent has sent one, since the start of the machine; it fits into a 32-bit time
+	never      = 50 * 365 * 24 * time.Hour // the initial deadline, as a time since the start of the machine; it fits into a 32-bit time
 	killRounds = 1000                      // limit on the rounds of killing, because a run may start processes as fast as they are killed
 )
 
@@ -34,7 +34,7 @@ func Main() {
 	g.kill()
 }
 
-// guardian is the state of a guardian, in its own process.
+// guardian is the state that a guardian keeps in its own process. Its parent has a Guard.
 type guardian struct {
 	run      kin.Run
 	deadline time.Duration

@@ -4,7 +4,8 @@ package guard
 
 import "time"
 
-// lookEvery limits how late a deadline is noticed on systems whose timers do not count the time for which the machine is suspended.
+// lookEvery is the longest time between two looks at the clock if timers stand still while the machine is suspended. A deadline that passes during a
+// suspension is noticed at most this long after the machine resumes.
 const lookEvery = 100 * time.Millisecond
 
 // lookAgain returns the number of milliseconds until the next look at the clock.

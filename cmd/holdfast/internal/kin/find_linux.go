@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Strays returns the live processes of the run outside its group. If inner is false, it leaves out the processes of runs inside this one, because
-// each inner run has a holdfast process that passes signals on to them.
+// Strays returns the live processes of the run that are outside its group. If inner is false, Strays leaves out the processes of inner runs: each
+// inner run has its own holdfast process, which passes signals on to them.
 func (r Run) Strays(inner bool) []int {
 	return r.find(func(pid, group int) bool { return group != r.Group && r.owns(pid, inner) })
 }
@@ -22,9 +22,9 @@ func (r Run) All() []int {
 	return r.find(func(pid, group int) bool { return group == r.Group && live(pid) || r.owns(pid, true) })
 }
 
-// Dead reports whether the only processes that are left in the group are zombies. A zombie stays until its parent reaps it. The parent may never do
-// that; it may be a daemon that started the process, and then left the group itself. For the system, the group exists as long as a zombie is in it.
-// Dead returns false if it sees no process of the group, because /proc may hide some.
+// Dead reports whether only zombies are left in the group. A zombie stays in the group until its parent reaps it, and until then the group exists.
+// The parent may never reap it: for example, the parent may be a daemon that started the process and then left the group. Dead returns false if it
+// sees no process of the group, because /proc may hide some.
 func (r Run) Dead() bool {
 	zombies := 0
 	for _, pid := range processes() {
@@ -39,9 +39,9 @@ func (r Run) Dead() bool {
 	return zombies > 0
 }
 
-// find returns those processes of this session, and of the command's own session, that the function `wanted` accepts. It leaves out this process and
-// the guardian. As long as the command's process ID is unknown, any session may be the command's: holdfast may have been stopped after it had started
-// the command, and before it told the guardian.
+// find returns the processes that the function `wanted` accepts, except for this process and the guardian. It searches this session and the session
+// that the command leads. As long as the command's process ID is unknown, find searches all sessions: holdfast may have been stopped after it started
+// the command, but before it told the guardian.
 func (r Run) find(wanted func(pid, group int) bool) (pids []int) {
 	self := os.Getpid()
 	session, err := unix.Getsid(0)
@@ -80,8 +80,8 @@ func processes() (pids []int) {
 	return pids
 }
 
-// owns reports whether a process belongs to the run: the mark of the run is the last of the process's marks or, if inner is true, any
-// of them.
+// owns reports whether a process belongs to the run. If inner is false, the mark of the run must be the last of the process's marks. If inner is
+// true, it may be any of them.
 func (r Run) owns(pid int, inner bool) bool {
 	for entry := range bytes.SplitSeq(environment(pid), []byte{0}) {
 		if value, found := bytes.CutPrefix(entry, []byte(variable+"=")); found {

@@ -32,8 +32,8 @@ func start(t *testing.T, mark kin.Mark) (leader, child int) {
 	return command.Process.Pid, child
 }
 
-// A guardian that was not yet told the command's process ID must find the command nevertheless, even in its own session. Once the ID is
-// known, processes in sessions other than the command's are daemons.
+// A guardian that does not know the command's process ID yet must find the command all the same, even if the command leads its own session. Once the
+// guardian knows the ID, it treats processes in sessions other than its own and the command's as daemons.
 func TestRun_CommandInItsOwnSession(t *testing.T) {
 	t.Parallel()
 	mark := kin.NewMark()

@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package kin finds the processes of a command that have left its process group, as timeout(1) and the jobs of shells do.
+// Package kin finds the processes of a command that have left the command's process group. For example, timeout(1) and shells with job control create
+// groups of their own.
 //
 // Each run of a command marks its processes with an environment variable, which their children inherit. Parent process IDs would not be
 // enough, because an orphan gets a new parent. Processes in other sessions are daemons, and are ignored, unless the command itself leads the
@@ -13,7 +14,8 @@ import (
 	"strings"
 )
 
-// variable is the environment variable with the marks of all runs that a process belongs to, separated by commas, the innermost run last.
+// variable is the name of an environment variable. The value has the marks of all runs that a process belongs to, separated by commas; the last mark
+// is that of the innermost run.
 const variable = "HOLDFAST_RUN"
 
 // Mark identifies a run.

@@ -10,9 +10,9 @@ import (
 
 // suspend stops the process group of this process as SIGTSTP does, and returns when the group continues. It must be called on the main thread.
 //
-// SIGTSTP no longer stops a process that has caught it, not even after signal.Reset: Go's handler stays and does nothing. So suspend restores
-// the default action with a system call. Then it sends the signal to this thread, which stops before the call returns; a signal to the process
-// could arrive at another thread, and later. The kernel does not stop a group that nobody could continue.
+// Once a process has caught SIGTSTP, that signal no longer stops it, not even after signal.Reset: Go's handler stays installed and does nothing. So
+// suspend restores the default action with a system call. Then it sends the signal to its own thread, which stops before the call returns. A signal
+// to the process could arrive later, at another thread. If no shell could continue the group, the kernel does not stop the group.
 func suspend() {
 	signal.Ignore(syscall.SIGTSTP)
 	_ = syscall.Kill(0, syscall.SIGTSTP) // the other processes of the group
@@ -24,8 +24,8 @@ func suspend() {
 	}
 }
 
-// Unstopped calls f. If f writes to the terminal from the background, this process is not stopped, even if the terminal is set to stop such programs
-// (stty tostop). The calling goroutine must be locked to its thread.
+// Unstopped calls f, which may write to the terminal from the background. Such a write does not stop this process, even if the terminal is set to
+// stop processes that write from the background (stty tostop). The calling goroutine must be locked to its thread.
 func Unstopped(f func()) { unstopped(f) }
 
 // unstopped calls f with SIGTTOU blocked on this thread. The kernel sends SIGTTOU to stop a process that changes the terminal from the background.

@@ -29,6 +29,6 @@ func unstopped(f func()) {
 	f()
 }
 
-// Unstopped calls f. On Linux a write from the background never stops this process; here it may. If this process ignored SIGTTOU to prevent that, the
-// command would ignore it, too.
+// Unstopped calls f. Unlike on Linux, a write to the terminal from the background may stop this process. To prevent that, this process would have to
+// ignore SIGTTOU, but then the command would ignore SIGTTOU, too.
 func Unstopped(f func()) { f() }

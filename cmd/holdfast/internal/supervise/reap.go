@@ -37,8 +37,8 @@ func (r *run) changed(status syscall.WaitStatus) {
 			r.tty.wanted, r.waits = true, true
 		}
 	case status.Signaled():
-		// If this process was stopped past the deadline, the guardian has killed the command. This process may find the dead command before it
-		// looks at the clock, so the cause is determined here.
+		// If this process was stopped until after the deadline, the guardian has killed the command. Once this process continues, it may find the
+		// dead command before it looks at the clock. So the cause of the kill is determined here.
 		if status.Signal() == syscall.SIGKILL && guard.Now() >= r.told {
 			r.stop("the guardian has killed it, because the lease was about to end")
 		}

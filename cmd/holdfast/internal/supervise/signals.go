@@ -37,9 +37,9 @@ func Ends(s os.Signal) bool {
 	return false
 }
 
-// pass passes a signal on to the group. SIGTERM and SIGHUP also reach strays: processes of the run that have left the group. SIGINT and SIGQUIT do
-// not, as when the keys of a terminal send them to the group in the foreground. If the command is stopped until it gets the terminal, pass continues
-// the command, so that it handles the signal.
+// pass passes a signal on to the group. SIGTERM and SIGHUP also go to strays: processes of the run that have left the group. Other signals do not:
+// the keys of a terminal, too, send SIGINT and SIGQUIT only to the group in the foreground. If the command has been stopped for using the terminal
+// from the background, pass continues it, so that it can handle the signal.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)
 	if r.waits {
@@ -60,7 +60,7 @@ func (r *run) signal(s syscall.Signal) {
 	}
 }
 
-// signalStrays sends a signal to the processes of the run that have left the group. If inner is set, it also signals those of runs inside this run.
+// signalStrays sends a signal to the processes of the run that have left the group. If inner is true, it also signals the processes of inner runs.
 func (r *run) signalStrays(s syscall.Signal, inner bool) {
 	for _, pid := range r.kin.Strays(inner) {
 		if pid != r.pid || r.ended {
@@ -76,8 +76,9 @@ func Suspend(caught chan<- os.Signal) {
 	signal.Notify(caught, syscall.SIGTSTP)
 }
 
-// pause stops the process group of this process, as a shell expects when the command has stopped. While this process is stopped, it does not
-// renew the lease: if it does not continue in time, the guardian kills the command. The kernel does not stop a group that nobody could continue.
+// pause stops the process group of this process, because a shell expects that when the command has stopped. While this process is stopped, it does
+// not renew the lease. If it does not continue in time, the guardian kills the command. If no shell could continue the group, Suspend does not stop
+// the group.
 func (r *run) pause() {
 	r.tty.take()
 	Suspend(r.jobs)

@@ -18,7 +18,7 @@ import (
 const (
 	lookMost   = 100 * time.Millisecond // the clock is checked at least this often, because timers stand still while the machine is suspended
 	marginMost = 250 * time.Millisecond // upper limit of margin(), the time between the kill of the command and the local deadline
-	lookSoon   = 5 * time.Millisecond   // time between looks for the end of a process group
+	lookSoon   = 5 * time.Millisecond   // time between two checks whether the processes of the run have ended
 	killWait   = 10 * time.Second       // how long to wait for the end of a killed process, which the kernel may delay
 )
 
@@ -46,7 +46,7 @@ type Command struct {
 type Result struct {
 	Code     int            // exit code, or 128 + the signal that ended the command
 	Stopped  bool           // the command was stopped because the lease had ended or was about to end
-	Received syscall.Signal // the last signal passed on that asks a process to end, or 0 if there is none
+	Received syscall.Signal // the last SIGINT, SIGTERM, SIGHUP or SIGQUIT that was passed on to the command, or 0 if there was none
 }
 
 // Run starts the command in its own process group, and returns when no process of the run is left, or 10 s after SIGKILL. If the command cannot be
@@ -103,11 +103,11 @@ type run struct {
 
 	pid      int  // process ID of the command
 	ended    bool // the command has ended, although processes of its group may be left
-	waits    bool // the command is stopped until it is in the foreground
+	waits    bool // the command was stopped for using the terminal, and waits for the foreground
 	guarded  bool // the guardian has not ended
 	result   Result
-	deadline time.Duration // the latest time of the command's SIGKILL, which is margin() before the local deadline of the lease
-	told     time.Duration // the deadline as last sent to the guardian; the guardian kills the command half a margin after it
+	deadline time.Duration // when the command gets SIGKILL at the latest: margin() before the local deadline of the lease
+	told     time.Duration // the value of deadline when it was last sent to the guardian, which kills the command margin()/2 later
 	termAt   time.Duration // when processes that the command has left behind get SIGTERM, or 0 if not yet known
 	killAt   time.Duration // when the group gets SIGKILL, or 0 if no SIGTERM was sent
 	killed   time.Duration // when SIGKILL was first sent, or 0 if not yet
@@ -124,7 +124,7 @@ func (r *run) start() (err error) {
 	env := r.kin.Mark.Environment(r.Env)
 	pid, err := syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: sys})
 	if err != nil {
-		r.tty.take() // the child may already have been in the foreground
+		r.tty.take() // the child may have come into the foreground before its execve failed
 		return err
 	}
 	r.pid, r.kin.Command = pid, pid
@@ -302,9 +302,9 @@ func (r *run) over() bool {
 	return false
 }
 
-// gone reports whether no process of the run is left. It searches for strays twice: a process may end before the first search reaches it, and leave a
-// child with an ID that the search has passed. After a search that has found strays, the pause is ten times as long as the search, which takes long
-// if there are very many processes.
+// gone reports whether no process of the run is left. It searches for strays twice, because one search can miss a process: a stray that the search
+// has not reached yet may end, and leave a child whose ID the search has passed. If there are very many processes, a search takes long. So after a
+// search that has found strays, gone makes no further search for ten times as long as that search took.
 func (r *run) gone() bool {
 	now := guard.Now()
 	if !errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) && !r.dead(now) || now < r.lookAt {
@@ -319,7 +319,8 @@ func (r *run) gone() bool {
 	return true
 }
 
-// dead reports whether the group has only zombies left. If not, it looks again only after a pause ten times as long as this look, as gone does.
+// dead reports whether only zombies are left in the group. If the group has other processes, dead returns false without a further search for ten
+// times as long as the search took.
 func (r *run) dead(now time.Duration) bool {
 	if now < r.deadAt {
 		return false

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tty is the controlling terminal. The process group in the foreground may read from it, and gets the signals that its keys send.
+// tty is the controlling terminal. The process group in the foreground may read from the terminal, and gets the signals of keys such as Ctrl-C.
 type tty struct {
 	fd     int
 	is     bool // there is a controlling terminal
@@ -17,8 +17,8 @@ type tty struct {
 }
 
 // terminal returns the controlling terminal. If standard input or output is not that terminal, this process may be part of a pipeline in which
-// another program, such as a pager, uses the terminal. Then the command gets the foreground only once the kernel has stopped it for using the
-// terminal.
+// another program, such as a pager, uses the terminal. In that case the command gets the foreground only after it has tried to use the terminal, and
+// the kernel has stopped it for that.
 func terminal() tty {
 	for _, open := range []func() (int, error){
 		func() (int, error) { return 0, nil },
@@ -37,8 +37,8 @@ func isControlling(fd int) bool {
 	return err == nil
 }
 
-// ours reports whether this process is in the foreground. It also stores the answer in t.given: if this process is in the foreground, the callers
-// give the foreground to the command's group next.
+// ours reports whether this process is in the foreground. It also stores the answer in t.given: if the answer is true, start and give put the
+// command's group into the foreground next.
 func (t *tty) ours() bool {
 	if !t.is {
 		return false
