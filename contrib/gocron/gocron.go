@@ -20,25 +20,26 @@ import (
 // Option changes what NewLocker makes.
 type Option func(*locker)
 
-// AtLeast keeps the lock of a run for at least d (50 ms to 24 h), even if the job ends sooner or its process dies. Without it, a job that is shorter
-// than the difference between the clocks of two processes runs in both of them. Choose a d that is longer than that difference and shorter than the
-// interval of the job: 10 s for a job that runs once a minute, 500 ms for one that runs each second. With a gocron.DurationJob, the runs of two
-// processes may be further apart, because each process counts the interval from its own start. Let such a job start at a multiple of the interval,
-// with gocron.WithStartAt. If d is out of its bounds, every run is skipped, with ErrInvalid for the AfterLockError listeners.
+// AtLeast keeps the lock of a run for at least d (50 ms to 24 h), even if the job ends sooner or its process dies. Without it, if a job takes less
+// time than the difference between the clocks of two processes, both processes run it. Choose a d that is longer than that difference and shorter
+// than the interval of the job: 10 s for a job that runs once a minute, 500 ms for one that runs each second. With a gocron.DurationJob, the runs of
+// two processes may be apart by more than their clocks differ, because each process counts the interval from its own start. Let such a job start at a
+// multiple of the interval, with gocron.WithStartAt. If d is out of its bounds, every run is skipped, and the AfterLockError listeners get
+// ErrInvalid.
 func AtLeast(d time.Duration) Option {
 	return func(l *locker) { l.acquire = append(l.acquire, holdfast.WithAtLeast(d)) }
 }
 
-// Prefix sets the prefix that makes the name of a lock from the name of its job; the default is "gocron:". Services that share one Redis need
-// different prefixes.
+// Prefix sets the prefix of the names of locks; the default is "gocron:". A lock's name is this prefix and the name of the job. Services that share
+// one Redis need different prefixes.
 func Prefix(prefix string) Option { return func(l *locker) { l.prefix = prefix } }
 
 // NewLocker makes a Locker for gocron.WithDistributedLocker and gocron.WithDistributedJobLocker. The name of a lock is the prefix and the job's name,
 // made legal by holdfast.EscapeName. The job's name is the function's name unless gocron.WithName sets another.
 //
-// A run that cannot acquire its lock is skipped, and gocron calls its AfterLockError listeners. The error is a *holdfast.BusyError if the job runs
-// elsewhere, or has run so recently that AtLeast still keeps the lock. Any other error is a failure, such as a Redis that does not answer. A watchdog
-// renews the lock while the job runs.
+// If a run cannot acquire its lock, gocron skips the run, and calls the AfterLockError listeners of the job. The error is a *holdfast.BusyError if
+// the job runs elsewhere, or has run so recently that AtLeast still keeps the lock. Any other error is a failure, such as a Redis that does not
+// answer. A watchdog renews the lock while the job runs.
 func NewLocker(rt *holdfast.Runtime, opts ...Option) gocron.Locker {
 	l := &locker{rt: rt, prefix: "gocron:"}
 	for _, o := range opts {

@@ -26,7 +26,8 @@ func replica(t *testing.T, o ...gocron.SchedulerOption) gocron.Scheduler {
 	return s
 }
 
-// run makes a scheduler run a job once at the given instant, or at once if that has passed. It calls the function `skipped` if the run was skipped.
+// run makes a scheduler run a job once at the given instant, or immediately if that instant has passed. If gocron skips the run, it calls the
+// function `skipped`.
 func run(t *testing.T, s gocron.Scheduler, at time.Time, job func(), skipped func(error)) {
 	t.Helper()
 	schedule := func(start gocron.OneTimeJobStartAtOption) error {
@@ -77,7 +78,7 @@ func TestLocker_ReleasesAfterShutdown(t *testing.T) {
 	assert.NoError(t, lease.Release(t.Context()))
 }
 
-// Without Redis a run is skipped, with an error that differs from that of a taken lock.
+// If Redis cannot be reached, a run is skipped. The error differs from the error for a taken lock.
 func TestLocker_TellsAnOutageFromATakenLock(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)

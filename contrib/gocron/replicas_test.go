@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// noting is a Locker that notes when it asked for the last lock that it acquired.
+// noting is a Locker. For the lock that it acquired last, it notes when Lock was called.
 type noting struct {
 	gocron.Locker
 	asked atomic.Int64 // Unix time in ns
@@ -57,7 +57,7 @@ func (n *noting) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	return l, err
 }
 
-// runReplica runs a job that takes a millisecond, once a second, until SIGTERM.
+// runReplica runs a job once a second until the process gets SIGTERM. The job takes a millisecond.
 func runReplica(addr, file string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -152,7 +152,7 @@ func TestLocker_ReplicasShareAJob(t *testing.T) {
 	}
 	first, last := all[0].began/int64(time.Second), all[len(all)-1].began/int64(time.Second)
 	t.Logf("%d runs in %d seconds", len(all), last-first+1)
-	if !testing.Short() { // fails on a machine that stalls for half a second, although the pauses asserted above are kept
+	if !testing.Short() { // these checks fail if the machine stalls for half a second, even if all pauses between runs are long enough
 		assert.GreaterOrEqual(t, last-first+1, int64(length/time.Second)-2)
 		for s := first; s <= last; s++ {
 			assert.Equal(t, 1, seconds[s], "runs in second %d", s-first)

@@ -3,9 +3,9 @@
 //
 //	provider, err := goose.NewProvider(dialect, db, migrations, goose.WithLocker(holdgoose.NewLocker(rt, "orders/migrations")))
 //
-// goose does not end a migration whose lock was lost. If Redis cannot be reached for longer than Options.Lease, another process may begin
-// its migrations. Unlock then returns an error that matches holdfast.ErrLeaseLost. If Redis does not confirm the release, Unlock returns another
-// error, and the lock becomes free when its lease expires.
+// goose does not end a migration whose lock was lost. If Redis cannot be reached for longer than Options.Lease, another process may acquire the lock
+// and begin to migrate. Unlock then returns an error that matches holdfast.ErrLeaseLost. If Redis does not confirm the release, Unlock returns
+// another error, and the lock becomes free when its lease expires.
 //
 // [goose]: https://github.com/pressly/goose
 package goose
@@ -26,8 +26,8 @@ import (
 // holdfast.Lock; processes that migrate the same database must use the same name.
 func NewLocker(rt *holdfast.Runtime, name string) lock.Locker { return newLocker(rt, name) }
 
-// NewSessionLocker makes a locker for goose.WithSessionLocker. It uses the same lock as NewLocker. The locker sends nothing over
-// a session's connection: the connection only shows which user of the locker calls.
+// NewSessionLocker makes a locker for goose.WithSessionLocker. It uses the same lock as NewLocker. The locker sends nothing over a session's
+// connection: it uses the connection only to tell the sessions apart.
 func NewSessionLocker(rt *holdfast.Runtime, name string) lock.SessionLocker {
 	return sessionLocker{newLocker(rt, name)}
 }
@@ -41,7 +41,7 @@ type locker struct {
 	name string
 
 	mu     sync.Mutex
-	leases map[*sql.Conn][]*holdfast.Lease // by session (nil: used without sessions), oldest first; all but the last are lost, and still to be unlocked
+	leases map[*sql.Conn][]*holdfast.Lease // those still to be unlocked, by session (nil: no sessions), oldest first; only the last may be held
 }
 
 // Lock waits for the lock.
@@ -69,8 +69,8 @@ func (l *locker) release(ctx context.Context, session *sql.Conn) error {
 	return lease.Release(ctx)
 }
 
-// oldest removes and returns the oldest lease of a session. If one user of this locker has lost the lock and another one holds it, the loser's Unlock
-// must not end the other's lease.
+// oldest removes and returns the oldest lease of a session, which is the lease that Unlock must release. The newest lease would be wrong: if one user
+// of this locker has lost the lock and another user holds it, the loser's Unlock must not end the holder's lease.
 func (l *locker) oldest(session *sql.Conn) *holdfast.Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()

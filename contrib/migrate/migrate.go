@@ -108,7 +108,7 @@ func (d *driver) Close() error {
 	return err
 }
 
-// Run applies a migration, unless the lock was lost. After a migration that has failed, the error also says that the lock was lost meanwhile.
+// Run applies a migration, unless the lock was lost before. If the migration fails, and the lock was lost meanwhile, the error says both.
 func (d *driver) Run(migration io.Reader) error {
 	if err := d.lost(); err != nil {
 		return err
@@ -119,8 +119,8 @@ func (d *driver) Run(migration io.Reader) error {
 	return nil // SetVersion says whether the lock was lost
 }
 
-// SetVersion writes the version, and then says whether the lock was lost. When it is called before a migration, it first checks the lock, and
-// writes nothing if the lock was lost.
+// SetVersion writes the version, and then returns an error if the lock was lost. golang-migrate also calls SetVersion before a migration, with dirty
+// set. Such a call checks the lock first, and writes nothing if the lock was lost.
 func (d *driver) SetVersion(version int, dirty bool) error {
 	if dirty { // before the migration
 		if err := d.lost(); err != nil {
@@ -147,8 +147,9 @@ func (d *driver) orLost(err error) error {
 	return err
 }
 
-// lost returns why the lock is not held any more, or nil if it is held or never was. It asks Redis: without that, only the next renewal would notice
-// a deleted key, and that may come after Unlock. If Redis does not answer, the lock counts as held while the lease is valid.
+// lost returns why the lock is not held any more. It returns nil if the lock is held, or was never acquired. lost asks Redis: otherwise only the next
+// renewal would notice a deleted key, and that renewal may come after Unlock. If Redis does not answer, the lock counts as held while the lease is
+// valid.
 func (d *driver) lost() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -57,7 +57,7 @@ func TestWrap_IsADriver(t *testing.T) {
 func TestWrap_OneInstanceMigrates(t *testing.T) {
 	t.Parallel()
 	redis, file := holdfasttest.New(t), filepath.Join(t.TempDir(), "db")
-	first, err := open(file) // writes the table of versions, for which golang-migrate takes no lock
+	first, err := open(file) // creates the table of versions, because golang-migrate does that without the lock
 	require.NoError(t, err)
 	require.NoError(t, first.Close())
 	const instances = 5
@@ -118,8 +118,8 @@ func (h *hooked) Run(migration io.Reader) error {
 	return h.Driver.Run(migration)
 }
 
-// The lock is lost while a migration runs, or Redis is away from then on. That migration is recorded. After a loss no further migration begins,
-// but the next Up of the same Migrate continues.
+// While a migration runs, the lock is lost, Redis goes away, or the runtime is closed. The version of that migration is written all the same. After a
+// loss no further migration begins, but the next Up of the same Migrate continues.
 func TestWrap_LostWhileAMigrationRuns(t *testing.T) {
 	t.Parallel()
 	lose := func(redis *holdfasttest.Server, _ *holdfast.Runtime) { redis.Lose("orders/migrations") }
@@ -182,7 +182,7 @@ func TestWrap_NothingBeginsWithoutTheLock(t *testing.T) {
 	assert.NoError(t, d.Unlock())
 }
 
-// broken is a driver whose connection breaks, so that Unlock fails until Close.
+// broken is a driver whose Unlock fails, as if the connection were broken.
 type broken struct{ database.Driver }
 
 func (broken) Unlock() error { return errors.New("the connection is broken") }
