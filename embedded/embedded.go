@@ -66,9 +66,10 @@ func (s *Server) Close() error {
 	return s.err
 }
 
-// close closes the listener and the server at the same time, because each may have to wait for the other. If a subscriber does not read, a command
-// that publishes to it blocks until the listener closes the subscriber's connection. Meanwhile the command holds the mutex that redis.Close needs. A
-// command that waits, such as BLPOP, ends only when redis.Close cancels it, and listener.Close waits for that command.
+// close closes the listener and the server at the same time, because each may have to wait for the other:
+//   - redis.Close needs a mutex. A command that publishes to a subscriber that does not read holds this mutex until listener.Close closes the
+//     subscriber's connection.
+//   - listener.Close waits for the commands in progress. A command that blocks, such as BLPOP, ends only when redis.Close cancels it.
 func (s *Server) close() {
 	if err := s.client.Close(); err != nil {
 		s.err = fmt.Errorf("embedded: close the client: %w", err)

@@ -1,4 +1,4 @@
-// Package holdfasttest is a Redis for the tests of services that lock: in memory, without sockets, ports or anything to install.
+// Package holdfasttest provides a Redis in memory for the tests of services that use locks. It needs no sockets, no ports and no installation.
 //
 //	func TestWorker(t *testing.T) {
 //		redis := holdfasttest.New(t)
@@ -32,8 +32,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pipe"
 )
 
-// Server is a running Redis in memory. It ends with its test. It is safe for concurrent use, but its methods may fail the test as
-// testing.TB.Fatalf does, so call them from the test's goroutine.
+// Server is a running Redis in memory. It ends with its test. Its methods are safe for concurrent use. But they may fail the test as
+// testing.TB.Fatalf does, which only the test's goroutine may do, so call them from that goroutine.
 type Server struct {
 	t      testing.TB
 	redis  *miniredis.Miniredis
@@ -124,9 +124,10 @@ func (s *Server) start(options holdfast.Options) (rt *holdfast.Runtime, link *pi
 	return rt, link, closeClient
 }
 
-// HeldElsewhere makes another process acquire the lock with this name, and renew it until the function free is called or the test ends. It is a plain
-// lock. Fair, fenced and spin locks of the same name wait for it, too. Read/write locks and semaphores report ErrForeignKey instead, so let another
-// Runtime hold those. HeldElsewhere fails the test if the lock does not become free within 10 s. With Options.NameMapper, name is the mapped name.
+// HeldElsewhere makes another process acquire the lock with this name, and renew it until the function free is called or the test ends. The other
+// process holds a plain lock. Fair, fenced and spin locks of the same name wait for it, too. Read/write locks and semaphores report ErrForeignKey
+// instead, so let another Runtime hold those. HeldElsewhere fails the test if the lock does not become free within 10 s. With Options.NameMapper,
+// name is the mapped name.
 func (s *Server) HeldElsewhere(name string) (free func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), elsewhereWait)
@@ -179,8 +180,8 @@ func (s *Server) link(rt *holdfast.Runtime) *pipe.Link {
 	return link
 }
 
-// Restart acts as a restart of the server: it breaks all connections and forgets all scripts. If empty is true, the server also forgets all keys, as
-// a server without persistence would. Runtimes that were cut off stay cut off.
+// Restart acts like a restart of the server: it breaks all connections and forgets all scripts. If empty is true, the server also forgets all keys,
+// as a server without persistence would. Runtimes that were cut off stay cut off.
 func (s *Server) Restart(empty bool) {
 	s.t.Helper()
 	s.mu.Lock()

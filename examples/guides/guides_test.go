@@ -278,8 +278,8 @@ func TestListen_HearsOfALostLease(t *testing.T) {
 	assert.Equal(t, "orders lost: force-released", <-heard)
 }
 
-// Each block of Go in doc is the body of a function that is compiled and run, or a whole file without its package comment. The function is in
-// this file, or in the file that the comment above the block names.
+// Each block of Go in doc is the body of a function that is compiled and run, or a whole file without its package comment. In the document, a comment
+// above the block names the function or the file. A function is in this file, unless that comment also names another file.
 func TestGuides_CodeIsThatOfFunctions(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../doc/*.md")

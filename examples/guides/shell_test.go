@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The shell lines of the documents are valid shell, and what they call exists: targets of the Makefile, packages, commands of holdfast,
-// and commands of Redis, which are sent to a server.
+// The shell lines of the documents are valid shell. They name only targets of the Makefile, packages, commands of holdfast and commands of
+// Redis that exist. To check the commands of Redis, the test sends them to a server.
 func TestGuides_ShellLinesCallWhatExists(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")

@@ -47,9 +47,9 @@ type scene struct {
 	perform func(ctx context.Context, s *stage, lock string) error
 }
 
-// checkURL reports what is wrong with a Redis URL. Its error repeats no text that may belong to a password: nothing of a URL that cannot be parsed,
-// and nothing of the path and the parameters if one of them contains an @. For example, the password in redis://:9/secret=@host looks like a port and
-// a path.
+// checkURL reports what is wrong with a Redis URL. The error repeats no part of the URL that may belong to a password. If the URL cannot be parsed,
+// any part may belong to it. If the path or the parameters contain an @, these may belong to it: for example, the password in redis://:9/secret=@host
+// looks like a port and a path.
 func checkURL(raw string) error {
 	const doubt = "is a special character in the password not percent-encoded?"
 	_, err := redis.ParseURL(raw)
@@ -175,7 +175,7 @@ func (s *stage) checkClean(ctx context.Context) error {
 	return nil
 }
 
-// unexpected returns an error that says what should have happened, and what happened instead: err, or no error.
+// unexpected returns an error that says what should have happened, and that err happened instead. If err is nil, it says that there was no error.
 func unexpected(err error, should string) error {
 	if err == nil {
 		return errors.New(should + ", but there was no error")

@@ -69,7 +69,7 @@ func TestMigrating_WaitsForAnOldLock(t *testing.T) {
 	assert.NoError(t, lease.Release(t.Context()))
 }
 
-// The functions of doc/migrating.md, while the lock is free and while another process has it.
+// The example calls the functions of doc/migrating.md while the lock is free, and one of them while another process has it.
 func Example_migrating() {
 	rts, _, end := processes(2)
 	defer end()
