@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// freeWithin is the maximum age of a call of Free when Redis executes it. An older call could free the lock of the next holder.
+// freeWithin limits how late Redis may execute a call of Free. A call that was delayed for longer could free the lock of the next holder.
 const freeWithin = 2 * time.Second
 
 // Free frees a lock, no matter who holds it, and wakes its waiters. For a permit semaphore it takes back the acquired permits, at most 10 000 in one
@@ -64,8 +64,8 @@ func free(ctx context.Context, client redis.UniversalClient, name string) (bool,
 	return len(freed) > 0, err
 }
 
-// publish returns the command that notifies the waiters. On a cluster, waiters use sharded messages if the servers know them. Waiters that
-// are configured for plain messages are recognized by their subscriptions.
+// publish returns the command that notifies the waiters. If the servers of a cluster know sharded messages, waiters use these, unless they are
+// configured for plain messages. publish recognizes such waiters by their subscriptions.
 func (l *looker) publish(o *object) string {
 	if o.sharded > 0 || l.shards && o.plain == 0 {
 		return "SPUBLISH"

@@ -51,7 +51,7 @@ func TestFree_WakesTheWaiters(t *testing.T) {
 	})
 }
 
-// listen receives the messages by which the waiters of a place are woken.
+// listen returns the messages that wake the waiters of a lock.
 func listen(t *testing.T, p *locktest.Place) <-chan *redis.Message {
 	t.Helper()
 	channel := "redisson_lock__channel:{" + p.Name + "}"
@@ -131,8 +131,8 @@ func TestFree_LoadsItsScript(t *testing.T) {
 	assert.False(t, p.Exists(t))
 }
 
-// With MasterName and RouteByLatency, RouteRandomly or IsClusterMode, NewUniversalClient returns a cluster client although there is no cluster.
-// Waiters then use SUBSCRIBE, so Free must wake them by PUBLISH and not by SPUBLISH.
+// NewUniversalClient may return a cluster client although there is no cluster: if the options MasterName and one of RouteByLatency, RouteRandomly
+// or IsClusterMode are set. Waiters then use SUBSCRIBE, so Free must wake them by PUBLISH and not by SPUBLISH.
 func TestFree_ClusterClientWithoutACluster(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)

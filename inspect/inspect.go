@@ -21,20 +21,20 @@ type Entry struct {
 	Holders []Holder      // at most 10 000; sorted by ID
 	Queue   []string      // owner fields of a fair lock's waiters, the next one first; at most 10 000
 	TTL     time.Duration // time until Redis frees the lock, unless its lease is renewed; negative if the key does not expire
-	// Waiting is the number of waiters that Redis knows of. For a fair lock it is the length of Queue. For other kinds it is the number of
-	// processes that listen for a release. If 64 or more processes wait, those far back listen on other channels, and are counted, too. A
-	// process keeps listening for a moment after it has stopped waiting. Waiters of spin locks do not listen.
+	// Waiting is the number of waiters that Redis knows of. For a fair lock it is the length of Queue. For other kinds it is the number of processes
+	// that listen for a release. If 64 or more processes wait, the last of them listen on other channels; Waiting includes them. A process keeps
+	// listening for a moment after it has stopped waiting. Waiters of spin locks do not listen.
 	Waiting   int
 	Token     int64 // of a fenced lock: at least as large as any token issued so far
 	Permits   int   // of a permit semaphore: all permits, acquired and available
 	Available int   // of both kinds of semaphore: permits that can be acquired now; may be negative
-	Count     int   // of a latch or semaphore, whose keys look alike: the number in Redis
+	Count     int   // of a latch or a semaphore (their keys look alike): the number that the key holds
 }
 
 // Holder is one holder of a lock, or one acquired permit.
 type Holder struct {
 	ID      string        // owner field, or the ID of the permit: the same as Lease.ID
-	Holds   int           // number of its holds in Redis; always 1 for a holder that uses Holdfast, whose process counts re-entries itself
+	Holds   int           // how many holds Redis counts for this holder; always 1 if it uses Holdfast, which counts re-entries in the process
 	TTL     time.Duration // time until its lease expires; negative if it never does
 	Process Process       // zero if the process has not announced itself; always zero for permits, which do not name a process
 }
@@ -50,7 +50,7 @@ type Process struct {
 // ListOptions selects what List returns. The zero value selects everything.
 type ListOptions struct {
 	Pattern   string // of the key, as in the command KEYS; default "*"
-	Contended bool   // only names with Waiting above 0; the cost then depends on their number, not on that of all keys
+	Contended bool   // only names with Waiting above 0; the cost then depends on how many such names there are, not on how many keys
 	Batch     int    // keys per SCAN and per pipeline; default 200, at most 1000
 }
 
@@ -95,9 +95,8 @@ func (l *looker) describeString(ctx context.Context, name string) error {
 }
 
 // List returns the names that are in use, each once, in no particular order. It skips keys that hold no lock, that are longer than 512 bytes, or that
-// the user may not read. Locks that are acquired or released while the list is read may be missing, as may locks that move to another server of a
-// cluster meanwhile. If the client is for one of several masters of a cluster, the list ends with an error, because it has the locks of that master
-// only.
+// the user may not read. While List reads, locks may be acquired, be released, or move to another server of a cluster; such locks may be missing. If
+// the client is for only one of several masters of a cluster, the list has only the locks of that master, and ends with an error.
 //
 // An error ends the list; the Entry that comes with it is empty.
 func List(ctx context.Context, client redis.UniversalClient, o ListOptions) iter.Seq2[Entry, error] {

@@ -108,7 +108,7 @@ func twinOf(name string) string {
 	return "{" + name + "}"
 }
 
-// add adds a name to the batch if it may be the name of a lock. When the batch is full, add looks at its names.
+// add adds a name to the batch if it may be the name of a lock. When the batch is full, add calls flush.
 func (l *lister) add(ctx context.Context, name string) error {
 	if name == "" || len(name) > protocol.MaxName || scripts.IsSideKey(name) {
 		return nil
@@ -134,7 +134,7 @@ func (l *lister) flush(ctx context.Context) error {
 		switch {
 		case o.Kind == "" || again || l.Contended && o.Waiting == 0:
 		case l.Contended && o.Kind == protocol.KindFair && len(o.Holders) == 0:
-			l.free = append(l.free, o) // the queue may be that of the name's twin: see the end of the method contended
+			l.free = append(l.free, o) // the queue may belong to the twin of this name, so contended shows o only if the twin is not shown
 		case !l.show(o):
 			return nil
 		}

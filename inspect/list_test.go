@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// probes is the number of keys by which List finds out whether the server is only a part of a cluster.
+// probes is the number of keys that List reads to find out whether the server has only a part of a cluster's keys.
 const probes = 16
 
 func list(t *testing.T, client redis.UniversalClient, o inspect.ListOptions) (entries []inspect.Entry) {
@@ -156,7 +156,7 @@ func TestList_EndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// No single command of a list works on more than a batch of keys, no matter how many there are.
+// No single command that List sends reads more than one batch of keys, no matter how many keys there are.
 func TestList_EveryCallIsShort(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -218,7 +218,7 @@ func TestList_ContendedDoesNotScan(t *testing.T) {
 	assert.LessOrEqual(t, after["type"]-before["type"], int64(2+probes))
 }
 
-// List refuses a client for one of several masters: it would show the locks of that master as if they were all.
+// List returns an error for a client of only one of several masters, because the locks of the other masters are missing.
 func TestList_OneMasterOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, time.Minute)

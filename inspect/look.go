@@ -20,8 +20,8 @@ const (
 	maxLeases = 16     // leases that are read for one reader, which has one lease for each of its holds
 )
 
-// looker reads locks by their names, in batches. It sends several pipelines for a batch, one after the other, because the replies to one decide
-// what the next one asks for.
+// looker reads locks by their names, in batches. It sends several pipelines for a batch, one after the other, because the replies to one pipeline
+// decide what the next pipeline asks for.
 type looker struct {
 	client    redis.UniversalClient
 	shards    bool               // the servers know sharded messages
@@ -77,8 +77,8 @@ func (l *looker) look(ctx context.Context, names []string) ([]*object, error) {
 	return objects, nil
 }
 
-// readTypes reads the types of the keys. Of a hash it also reads the name of one field, and no more: a hash that is not a lock may
-// be large.
+// readTypes reads the types of the keys. If a key is a hash, readTypes also reads the name of one field. It does not read the whole hash, which may
+// be large if it is not a lock.
 func (l *looker) readTypes(ctx context.Context, objects []*object) error {
 	err := l.send(ctx, func(p redis.Pipeliner) {
 		for _, o := range objects {
@@ -226,7 +226,7 @@ func (l *looker) decodeFields(ctx context.Context, o *object) error {
 	return nil
 }
 
-// decodeHolders decodes the fields of a hash. If cut is true, the hash has more fields than these. It returns false if the hash is not a lock.
+// decodeHolders decodes the fields of a hash, and returns false if the hash is not a lock. If cut is true, the hash has more fields than these.
 func (o *object) decodeHolders(fields []string, cut bool) bool {
 	writers, seen := 0, map[string]bool{}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -254,7 +254,7 @@ func (o *object) decodeHolders(fields []string, cut bool) bool {
 	slices.SortFunc(o.Holders, func(a, b Holder) int { return cmp.Compare(a.ID, b.ID) })
 	o.Holders = o.Holders[:min(len(o.Holders), maxListed)]
 	if o.Mode == "" && cut {
-		o.Mode = "read" // only a read lock has so many holders that the hash is cut; the field "mode" was cut off
+		o.Mode = "read" // the field "mode" is among those cut off; only a read lock has so many holders
 	}
 	if o.Mode == "" {
 		o.Mode = "exclusive"

@@ -173,7 +173,7 @@ func TestLook_ListsAtMostTenThousand(t *testing.T) {
 		permits = append(permits, redis.Z{Member: fmt.Sprintf("%016x", i), Score: 922337203685477})
 		queue = append(queue, locktest.Stranger(i))
 	}
-	for i := range 5 * most { // so many that the field "mode" is probably not among those that are read
+	for i := range 5 * most { // so many fields that Look probably does not read the field "mode"
 		fields = append(fields, locktest.Stranger(2*most+i), 1)
 	}
 	require.NoError(t, p.Redis.HSet(t.Context(), p.Name, fields...).Err())
@@ -357,7 +357,7 @@ func TestLook_ForeignKeys(t *testing.T) {
 	assert.ElementsMatch(t, keys, left)
 }
 
-// If another key of a lock, such as the key of its queue, holds something else, Look shows the lock without what that key should hold.
+// A lock has further keys, such as the key of its queue. If one of these holds something else, Look shows the lock as if that key did not exist.
 func TestLook_ForeignSideKeys(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)
@@ -405,7 +405,7 @@ func TestLook_HostileNames(t *testing.T) {
 		assert.Subset(t, names(list(t, p.Redis, inspect.ListOptions{})), written)
 		for _, name := range written {
 			if strings.ContainsAny(name, "{}") && p.Cluster != nil {
-				continue // the channel may be in another slot, which no script can reach
+				continue // the channel may be in another slot than the key, and no script can use both
 			}
 			assert.True(t, free(t, p.Redis, name), "%q", name)
 		}
@@ -475,7 +475,7 @@ func TestLook_WhileAnotherMasterIsDown(t *testing.T) {
 	assert.True(t, free(t, client, name))
 }
 
-// A client that cannot be used is refused. A Ring would show the keys of a few servers as if they were all.
+// A client that cannot be used is refused. A Ring would silently leave out the keys of some of its servers.
 func TestLook_ClientsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "other": "127.0.0.1:2"}})

@@ -5,7 +5,7 @@ import "strings"
 // matches reports whether a name matches a pattern as Redis understands it: * stands for any bytes, ? for one byte, [a-c] for one byte of a set,
 // [^a-c] for one byte that is not in it, and \ makes the next byte stand for itself.
 func matches(pattern, name string) bool {
-	retry, rest := "", "" // where to try again after a mismatch: the pattern after the last *, and the part of the name that this * does not cover
+	retry, rest := "", "" // to try again after a mismatch: the pattern after the last *, and the part of the name after what this * covers
 	starred := false
 	for {
 		switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The function matches finds the same names as Redis, so a pattern means the same with and without ListOptions.Contended.
+// Redis and the function `matches` must find the same names, so that a pattern means the same with and without ListOptions.Contended.
 func TestMatches_AsRedisDoes(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

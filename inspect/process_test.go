@@ -236,7 +236,7 @@ func TestProcess_IsBounded(t *testing.T) {
 	assert.Contains(t, holdfast.HostProcess("orders"), host)
 }
 
-// Sentinels that do not know the master are an error, not a Redis without processes.
+// If the Sentinels do not know the master, Processes returns an error, and not an empty list.
 func TestProcesses_SentinelsDoNotKnowTheMaster(t *testing.T) {
 	t.Parallel()
 	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "misspelt", SentinelAddrs: []string{redistest.Start(t, "--sentinel").Addr()}, MaxRetries: -1})

@@ -17,7 +17,7 @@ func foreign(what string) error {
 	return fmt.Errorf("%w: the key holds %s", protocol.ErrForeignKey, what)
 }
 
-// check returns an error for a client that cannot be used. A Ring would show the keys of a few servers as if they were all.
+// check returns an error for a client that cannot be used. A Ring would silently leave out the keys of some of its servers.
 func check(client redis.UniversalClient) error {
 	switch client.(type) {
 	case nil:
@@ -28,7 +28,7 @@ func check(client redis.UniversalClient) error {
 	return nil
 }
 
-// send sends a pipeline. It returns the first error, except for errors that the function tolerable or a function in tolerated accepts.
+// send sends a pipeline. It returns the first error that neither the function tolerable nor a function in tolerated accepts.
 func (l *looker) send(ctx context.Context, fill func(p redis.Pipeliner), tolerated ...func(error) bool) error {
 	cmds, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		fill(p)

@@ -68,10 +68,10 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	return nil
 }
 
-// countRows counts the processes that wait for a lock without subscribing to its channel, and adds their numbers to sum, by the lock's channel. When
-// very many processes wait, those at the back subscribe to the channel of their row instead (scripts/lib/crowd.lua). The map subscribers has the
-// number of subscribers of each lock's channel at this server. If a lock's channel has fewer than CrowdLeast, no process subscribes to the channel of
-// a row.
+// countRows counts the processes that wait for a lock without subscribing to its channel. When very many processes wait, those at the back subscribe
+// to the channel of their row instead (scripts/lib/crowd.lua). countRows adds the number of these processes to sum[channel], where channel is the
+// lock's channel. The map subscribers says how many subscribers each lock's channel has at this server. If they are fewer than CrowdLeast, no process
+// subscribes to the channel of a row.
 func countRows(ctx context.Context, master redis.UniversalClient, subscribers, sum map[string]int64) error {
 	for channel, n := range subscribers {
 		if n < scripts.CrowdLeast || !scripts.HasRows(channel) {
@@ -102,7 +102,7 @@ func count(sum map[string]int64, cmd *redis.MapStringIntCmd) error {
 	return cmd.Err()
 }
 
-// channelsOf returns those channels of locks that have at least one subscriber.
+// channelsOf returns the channels that belong to locks and have at least one subscriber.
 func channelsOf(ctx context.Context, client redis.UniversalClient) (channels []string, err error) {
 	err = eachMaster(ctx, client, func(master redis.UniversalClient, clustered bool) error {
 		plain := master.PubSubChannels(ctx, scripts.ChannelPattern)

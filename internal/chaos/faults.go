@@ -60,7 +60,7 @@ var (
 	KilledClients = Fault{"killed clients", 5, func(ctx context.Context, at Target) {
 		at.Redis.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes")
 	}}
-	// KilledClient breaks one random connection, with or without subscriptions, but not its own.
+	// KilledClient breaks one random connection, with or without subscriptions, but not the connection that sends the command.
 	KilledClient = Fault{"killed client", 5, func(ctx context.Context, at Target) {
 		if ids := others(at.Redis.ClientList(ctx).Val()); len(ids) > 0 {
 			at.Redis.ClientKillByFilter(ctx, "ID", ids[at.Dice.IntN(len(ids))])

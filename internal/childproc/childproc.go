@@ -1,5 +1,5 @@
-// Package childproc runs code of a test binary in a child process, so that a test can kill, stop and
-// continue a client as an operating system would, without a Close.
+// Package childproc runs code of a test binary in a child process. A test can then kill, stop or continue
+// a client as the operating system does it: the client cannot call Close first.
 //
 // A test package registers entry functions by name. Its TestMain first calls Main (redistest.Main does
 // that). Run starts the same binary again, with an environment variable that names the entry. In the

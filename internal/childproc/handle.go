@@ -71,8 +71,8 @@ func start(tb testing.TB, name string, env []string) (*Handle, error) {
 	return h, nil
 }
 
-// raceOptions makes a child of a binary with the race detector exit at once: by default it sleeps for a
-// second before it exits.
+// raceOptions returns the race detector's options for a child, so that it exits almost at once. By default
+// a child with the race detector sleeps for a second before it exits.
 func raceOptions() string { return strings.TrimSpace(os.Getenv("GORACE") + " atexit_sleep_ms=10") }
 
 func (h *Handle) cleanup() {
@@ -108,9 +108,9 @@ func (h *Handle) Line() string {
 	return line
 }
 
-// ReadLine is Line with its own time limit. It returns io.EOF when the output has ended, and an error that
-// matches os.ErrDeadlineExceeded when no whole line has arrived in time. After a timeout nothing is lost:
-// the next call continues the line.
+// ReadLine reads a line as Line does, but with the given time limit, and returns an error instead of
+// failing the test. The error is io.EOF if the output has ended, and matches os.ErrDeadlineExceeded if no
+// whole line has arrived in time. After a timeout nothing is lost: the next call continues the line.
 func (h *Handle) ReadLine(within time.Duration) (string, error) {
 	_ = h.out.SetReadDeadline(time.Now().Add(within))
 	text, err := h.lines.ReadString('\n')

@@ -17,8 +17,8 @@ type Process struct {
 	err  error // the result of cmd.Wait; written before done is closed
 }
 
-// Spawn starts cmd. The streams of cmd must be files or nil, so that no goroutine has to copy them, and
-// none is left when the process has ended.
+// Spawn starts cmd. The streams of cmd must be files or nil: for any other stream, os/exec starts a
+// goroutine that copies the data and may outlast the process.
 func Spawn(cmd *exec.Cmd) (*Process, error) {
 	dieWithParent(cmd)
 	p := &Process{cmd: cmd, done: make(chan struct{})}
@@ -30,8 +30,9 @@ func Spawn(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// run keeps its thread from start to end: Linux ties the child's death signal to the *thread* that started it. When that
-// thread ends, the signal is sent. The Go runtime ends a thread if a goroutine returns while it is locked to the thread.
+// run keeps its thread until the child has ended, because Linux sends the child its death signal when the *thread* that
+// started the child ends. A thread that is not kept may end early: the Go runtime ends a thread when a goroutine that
+// is locked to it returns.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -47,7 +48,7 @@ func (p *Process) run(started chan<- error) {
 // PID is the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended and was waited for.
+// Done returns a channel that is closed when the process has ended and was waited for.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err waits for the end of the process and returns its exit error, nil for status 0.

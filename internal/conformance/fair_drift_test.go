@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// The score of a waiter in a fair lock's queue is the time from which Redisson considers it dead. If scores drift into the future, a waiter that dies
-// blocks all others until the time in its score. The scores of neighbours in the queue differ by fairWait.
+// fairWait is the difference between the scores of neighbours in a fair lock's queue. A waiter's score is the time from which Redisson considers the
+// waiter dead. If scores drift into the future, a waiter that dies blocks all others until the time in its score.
 const fairWait = 5 * time.Minute
 
 // tolerance covers the time that passes between two readings of the clock.
@@ -125,7 +125,7 @@ func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
 	takeAndRelease(t, line[3])
 }
 
-// When a waiter leaves, its place goes to the next waiter of its process, and the process gives up its last place instead. The waiters of the other
+// When a waiter leaves, the next waiter of its process takes over its place. The process gives up its last place instead, so the waiters of the other
 // process keep their places. The remaining places are served in order.
 func TestFairDrift_ProcessLeavesItsLastPlace(t *testing.T) {
 	t.Parallel()
@@ -153,8 +153,8 @@ func members(found []redis.Z) (names []string) {
 	return names
 }
 
-// When the first waiter is granted the lock, the score of the next waiter falls by fairWait. A newcomer's score is fairWait later than the new score
-// of that waiter.
+// When the first waiter is granted the lock, the next waiter's score becomes earlier by fairWait. A newcomer then gets a score that is fairWait later
+// than this new score.
 func TestFairDrift_GrantMovesTheQueueUp(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -184,8 +184,8 @@ func takeAndRelease(t *testing.T, pending *holdfast.Pending) {
 	locktest.Release(t, lease)
 }
 
-// A waiter that gives up while Redis is unreachable leaves the queue as soon as Redis answers again. If that takes long, the waiter counts as dead
-// after a lease, and no longer blocks the others.
+// A waiter that gives up while its process cannot reach Redis leaves the queue as soon as Redis answers again. If Redis does not answer for the
+// length of a lease, the waiter counts as dead, and no longer blocks the others.
 func TestFairLock_UnansweredWaiterLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(time.Second)

@@ -19,7 +19,7 @@ type faults struct {
 	twice   int
 }
 
-// order is a fate for the replies to the next `left` requests that match.
+// order says what happens to the replies to the next `left` requests that match.
 type order struct {
 	fate  fate
 	left  int
@@ -37,8 +37,8 @@ const (
 	repeated      // arrives twice, the second time right before the next reply
 )
 
-// Containing matches requests that contain all the texts, byte by byte: a script's SHA, a key, a command as
-// the client writes it (go-redis writes commands in lower case).
+// Containing returns a function that accepts requests that contain all the texts, byte by byte. A text may
+// be a script's SHA, a key, or a command as the client writes it (go-redis writes commands in lower case).
 func Containing(texts ...string) func(request []byte) bool {
 	return func(request []byte) bool {
 		for _, text := range texts {
@@ -50,9 +50,9 @@ func Containing(texts ...string) func(request []byte) bool {
 	}
 }
 
-// Delay holds back everything that goes in direction d for the given time; 0 ends the delay. Frames that
-// arrive together are delayed together. The delay of frames that arrive later begins when the earlier
-// frames have been passed on.
+// Delay holds back everything that goes in direction d for the duration `by`. Delay(d, 0) ends the delay.
+// Frames that arrive together are delayed together. The delay of frames that arrive later begins when the
+// earlier frames have been passed on.
 func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
@@ -60,24 +60,26 @@ func (p *Proxy) Delay(d Direction, by time.Duration) {
 }
 
 // DropReplies loses the replies to the next n requests that all functions in match accept. Each such
-// request is executed. After that its connection passes no more replies, and is cut as soon as the server
-// has replied to everything that was sent on it. Without match, the requests by which a client sets up a
-// connection count too. Requests that subscribe are not counted.
+// request is executed. After the lost reply, its connection passes no more replies. The proxy cuts this
+// connection as soon as the server has replied to everything that was sent on it. If match is empty, all
+// requests count, including those by which a client sets up a connection. Requests that subscribe never
+// count, and neither do later requests on the same connection.
 //
 // A further call adds to the earlier ones. If a request matches several calls, it counts for the oldest of them only.
 func (p *Proxy) DropReplies(n int, match ...func(request []byte) bool) { p.order(dropped, n, match) }
 
-// BreakReplies passes only the beginning of the replies to the next n requests that match: at least one byte
-// and never all. Then it closes their connections. Requests are counted as for DropReplies.
+// BreakReplies passes only the beginning of each reply to the next n requests that match: at least one
+// byte, but not all. Then it closes the connection of that reply. Requests are counted as for DropReplies.
 func (p *Proxy) BreakReplies(n int, match ...func(request []byte) bool) { p.order(broken, n, match) }
 
-// SkipReplies loses the replies to the next n requests that match, and nothing else: from then on each
-// request on their connections gets the reply to a later one. Requests are counted as for DropReplies.
+// SkipReplies loses the replies to the next n requests that match, but keeps their connections open. From
+// then on each request on such a connection gets the reply to a later request. Requests are counted as for
+// DropReplies.
 func (p *Proxy) SkipReplies(n int, match ...func(request []byte) bool) { p.order(skipped, n, match) }
 
-// RepeatReplies passes two copies of each reply to the next n requests that match, the second one right before
-// the next reply. From then on each request on their connections gets the reply to an earlier one. Requests
-// are counted as for DropReplies.
+// RepeatReplies passes each reply to the next n requests that match, and passes it again right before the
+// next reply. From then on each request on such a connection gets the reply to an earlier request.
+// Requests are counted as for DropReplies.
 func (p *Proxy) RepeatReplies(n int, match ...func(request []byte) bool) { p.order(repeated, n, match) }
 
 func (p *Proxy) order(f fate, n int, match []func(request []byte) bool) {
@@ -97,9 +99,9 @@ func (p *Proxy) SwallowReplies(on bool) {
 	}
 }
 
-// Blackhole accepts connections and forwards nothing in either direction. As after a partition, data sent
-// meanwhile is delivered when the fault is switched off, even if the sender has closed its connection
-// since. A Cut while the fault is on discards the data.
+// Blackhole accepts connections and forwards nothing in either direction. As after a partition, the data
+// sent meanwhile is delivered when the fault is switched off, even if its sender has closed the connection
+// by then. If Cut is called while the fault is on, the data is lost.
 func (p *Proxy) Blackhole(on bool) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
@@ -119,8 +121,8 @@ func (p *Proxy) Refuse(on bool) {
 	p.faults.refuse = on
 }
 
-// Disturb injects a random network fault, until Heal: cut connections, lost replies, silence in one
-// direction or in both, refused connections, or a delay.
+// Disturb injects one random network fault: cut connections, lost replies, silence in one direction or in
+// both, refused connections, or a delay. Heal ends the fault.
 func (p *Proxy) Disturb(random *rand.Rand, delay time.Duration) {
 	switch random.IntN(6) {
 	case 0:
@@ -182,7 +184,7 @@ func (f *faults) counts() (dropped, twice int) {
 	return f.dropped, f.twice
 }
 
-// fateOf returns the fate of the reply to request. If an order matches the request, it counts the order down.
+// fateOf returns the fate of the reply to request. The oldest order that matches the request and has left > 0 decides. Its `left` falls by one.
 func (f *faults) fateOf(request []byte) fate {
 	f.mu.Lock()
 	defer f.mu.Unlock()

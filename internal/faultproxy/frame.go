@@ -40,8 +40,8 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	return frame, nil
 }
 
-// sizes returns how much follows a line: either body, a number of bytes, or values, a number of nested
-// values. Nothing follows a length of -1, which is the null of RESP2.
+// sizes returns how much follows a line: a number of bytes (body) or a number of nested values (values).
+// Nothing follows a line with the length -1, which is RESP2's null.
 func sizes(line []byte) (body, values int, err error) {
 	kind := line[0]
 	if !bytes.ContainsRune([]byte("$=!*~>%|"), rune(kind)) {

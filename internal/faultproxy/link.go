@@ -182,7 +182,7 @@ func (l *link) noteRequest(request []byte) bool {
 
 // judgeReply pairs a reply with its request. It returns what to pass instead of the reply, and whether the
 // connection ends there. Messages belong to no request. Once a connection has subscribed, its further
-// requests are not recorded, so what the server sends in answer to these belongs to no request either.
+// requests are not recorded. So the replies to these requests are not paired with a request either.
 func (l *link) judgeReply(reply []byte) (pass []byte, end bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package faultproxy puts a TCP proxy in front of a Redis server. A test switches the proxy's faults on and
-// off while clients work through it: delay, replies that are lost, broken or out of step, silence, and
-// broken or refused connections.
+// Package faultproxy puts a TCP proxy in front of a Redis server. While clients work through the proxy, a
+// test switches faults on and off: delays, silence, lost or broken replies, replies that are out of step
+// with the requests, and broken or refused connections.
 //
 // The proxy knows where each request and reply begins and ends (RESP2 and RESP3), so a fault hits whole
 // requests and replies. For example, after DropReplies the request was certainly executed, and the client

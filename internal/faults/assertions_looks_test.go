@@ -45,8 +45,8 @@ func (w *world) observe(ctx context.Context) {
 }
 
 // untold returns leases that were still valid when Redis no longer had them (A4). If the server may forget grants, a renewed lease may stay valid
-// until a renewal finds the loss. Fixed leases are then not checked, because their holders learn of a loss only at the end of the lease. Time in
-// which the server was down does not count, because no renewal can find the loss then.
+// until a renewal finds the loss. With such a server, fixed leases are not checked, because their holders learn of a loss only when the lease ends.
+// While the server is down, no renewal can find a loss, so this time does not count.
 func (l *worldLock) untold(w *world) (wrong []string) {
 	grace := time.Duration(0)
 	if w.trouble.forgets {

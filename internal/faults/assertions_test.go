@@ -19,7 +19,7 @@ type serverTrouble struct {
 
 	clocked bool          // the server's clock can be set
 	ahead   time.Duration // by how much the server's clock is ahead from the start
-	forgets bool          // the server may forget grants and queues: A2, A3 and A8 may fail, and A4 for a third of a lease
+	forgets bool          // the server may forget grants and queues: A2, A3 and A8 may fail; A4 may fail for a third of a lease
 	reckons bool          // tokens may be repeated: A1 and A2 may fail
 }
 
@@ -45,8 +45,8 @@ var serverTroubles = []serverTrouble{
 	{name: "a clock that steps back, and crashes", clocked: true, make: stepBackAndCrash, forgets: true, reckons: true},
 }
 
-// Users of three runtimes contend for one lock of each kind while the server has one kind of trouble. The test asserts what SAFETY.md promises for
-// that kind, and counts the violations that SAFETY.md permits. Under failing links, internal/linearize also checks the result of each operation.
+// Users of three runtimes contend for one lock of each kind while the server has one kind of trouble. The test asserts what SAFETY.md promises under
+// this trouble, and counts the violations that SAFETY.md permits. Under failing links, internal/linearize also checks the result of each operation.
 func TestFault_AssertionsHoldUnderEveryTrouble(t *testing.T) {
 	t.Parallel()
 	for _, trouble := range serverTroubles {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// worldLease is the lease of the world's users. A third of it is longer than a busy machine stalls.
+// worldLease is the lease of the world's users. A third of it is longer than the usual stalls of a busy machine.
 const worldLease = 1500 * time.Millisecond
 
 // world is a server, with runtimes whose users contend for locks on it.
@@ -143,7 +143,8 @@ func (w *world) useOnceMore(short context.Context, l *worldLock, rt *holdfast.Ru
 	l.hold(short, lease, tenure{id: lease.ID(), token: lease.Token(), asked: asked, got: time.Now()})
 }
 
-// hold watches a lease for a moment, sometimes for up to twice its length, and releases it. Meanwhile it writes to the resource.
+// hold keeps a lease for a moment, or sometimes for up to twice the length of the lease, and then releases it. Until then hold writes to the resource
+// and checks the lease, again and again.
 func (l *worldLock) hold(ctx context.Context, lease *holdfast.Lease, seen tenure) {
 	length := rand.N(10 * time.Millisecond)
 	if rand.IntN(20) == 0 {
@@ -199,11 +200,11 @@ func (l *worldLock) overlaps() []string {
 	return spans.Overlaps()
 }
 
-// smallerTokens returns pairs of holders whose tokens contradict A1: the two tokens are equal, or the second holder asked after the first had its
-// token, and got a smaller one.
+// smallerTokens returns pairs of holders whose tokens contradict A1. Either the two tokens are equal, or the second holder asked for the lock after
+// the first had got its token, but got a smaller token.
 //
-// A server that forgets may leave a runtime with a grant that is gone. Until the runtime learns this, it hands the grant on, with the tokens reserved
-// for it. So with such a server, a holder counts as having asked when its grant was requested, not when the holder itself asked.
+// If the server forgets a grant, its runtime may hand the grant on until it learns of the loss. The next holders then get tokens that were reserved
+// for this grant. So if forgets is true, smallerTokens uses the time at which the first holder of the grant asked.
 func (l *worldLock) smallerTokens(forgets bool) (wrong [][2]tenure) {
 	asked := map[string]time.Time{} // by id of the grant: when its first holder asked
 	for _, one := range l.tenures {
