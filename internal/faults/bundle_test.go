@@ -56,7 +56,7 @@ func TestFault_OneOfManyIsRefused(t *testing.T) {
 	}
 }
 
-// Scripts that the server has forgotten are loaded again, including those for many locks.
+// When the server has forgotten its scripts, the runtime loads them again, also the scripts that acquire or release many locks in one call.
 func TestFault_ScriptsForManyAreForgotten(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

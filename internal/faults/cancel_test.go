@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Acquires are cancelled at random instants around the grant, for each way in which a lock is granted. Afterwards either the caller holds the lock,
-// or the lock is soon free.
+// An acquire is cancelled at a random instant around its grant. The test does this for each way in which a lock can be granted. Afterwards, either
+// the caller holds the lock, or the lock is soon free.
 func TestFault_CancelMeetsTheGrant(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -42,7 +42,8 @@ func TestFault_CancelMeetsTheGrant(t *testing.T) {
 	})
 }
 
-// toGrant is one way in which an acquire is granted. It acquires with ctx. When the race with the cancel is to start, it calls the function `begin`.
+// toGrant is one way in which an acquire is granted. The function acquires a lock with ctx. Shortly before the grant, it calls the function `begin`,
+// which cancels ctx after a random delay.
 type toGrant func(ctx context.Context, t *testing.T, w *wire, begin func()) (*holdfast.Lease, error)
 
 var grants = map[string]toGrant{
@@ -86,7 +87,7 @@ type race struct {
 	free durations
 }
 
-// run repeats the race on a lock of its own until the race's number of repetitions is used up.
+// run repeats the race. Each call of run uses a separate lock. All calls together make as many repetitions as `left` says.
 func (r *race) run(t *testing.T) {
 	w := r.another(t)
 	w.gone = &durations{}
@@ -114,8 +115,8 @@ func (r *race) run(t *testing.T) {
 	r.free.all = append(r.free.all, w.gone.all...)
 }
 
-// assertFree asserts that a lock is soon free after its acquire was given up. The acquire may still be in flight, so an Inspect is sent
-// first: Redis answers the runtime's calls in order.
+// assertFree asserts that a lock is soon free after its acquire was cancelled. The acquire may still be in flight. So assertFree first calls Inspect
+// and waits for the answer: Redis answers the runtime's calls in order.
 func (w *wire) assertFree(t *testing.T) {
 	start := time.Now()
 	_, err := w.lock().Inspect(t.Context())

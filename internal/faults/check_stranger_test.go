@@ -156,7 +156,7 @@ func (p pretender) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// For a server that is too old, Check reports the version and not the errors of its scripts, which mean nothing then.
+// If the server is too old, Check reports the server's version. It does not report that scripts fail, because the old version is the reason.
 func TestFault_CheckOfAnOldServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -214,8 +214,8 @@ func (e *exchanging) Read(p []byte) (int, error) {
 	return e.Conn.Read(p)
 }
 
-// A check asks each question about all kinds at once, so one more kind costs less than one more exchange with the server. Otherwise a check of a
-// distant server, or on a busy machine, would not end within its time limit. It would then report that the server does not answer.
+// A check asks each question about all kinds at once, so one more kind costs less than one more exchange with the server. If each kind cost an
+// exchange, a check might exceed its time limit on a busy machine or with a distant server. It would then report that the server does not answer.
 func TestFault_CheckExchangesLittle(t *testing.T) {
 	t.Parallel()
 	var count exchanges

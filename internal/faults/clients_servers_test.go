@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// clientServers has one server setup for every kind of client of go-redis.
+// clientServers has the servers for all kinds of clients of go-redis: single servers, a cluster, and a master with Sentinels.
 type clientServers struct {
 	single         *redistest.Server // has a user with a password
 	user, password string
 	socket         string // the Unix socket of single
 	encrypted      *redistest.Server
-	trusting       *tls.Config // lets clients trust the server in the field encrypted
+	trusting       *tls.Config // makes a client trust the certificate of `encrypted`
 	cluster        *redistest.Cluster
 	guarded        *redistest.Guarded
 	lookers        []*redis.Client // a client for each of these servers except the Sentinels

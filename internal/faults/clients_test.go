@@ -135,7 +135,7 @@ func clientTable(t *testing.T) (lines []string) {
 	return lines
 }
 
-// onServer makes a client of the single server that logs in as the user with a password. The function `change` sets further options.
+// onServer makes a client of the single server. The client logs in with a user name and a password. The function `change` sets further options.
 func onServer(change func(o *redis.Options)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := s.single.Options()

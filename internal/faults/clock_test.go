@@ -23,7 +23,7 @@ type clocked struct {
 	clock         *redistest.Clock
 	holder, other *holdfast.Runtime
 	renewed       []*holdfast.Lease // one for each place
-	fixed         []*holdfast.Lease // one for each place, of locks with other names
+	fixed         []*holdfast.Lease // one for each place, on a lock with another name
 	permit        *holdfast.Lease   // of the only permit
 }
 
@@ -46,11 +46,13 @@ func (c *clocked) permits(rt *holdfast.Runtime) *holdfast.PermitSemaphore {
 	return rt.PermitSemaphore(c.places[0].Name + "-permits")
 }
 
-// A server whose clock steps forward expires the keys of locks early, which cannot be predicted. The holder learns of the loss within a third of
-// the lease, however large the step is. The next holder gets the lock at once, with a larger token. The waiters of a fair lock are served too.
+// When a server's clock steps forward, the server expires the keys of locks early. A holder cannot predict this loss, but learns of it within a
+// third of the lease, however large the step is. The next holder gets the lock at once, with a larger token. The waiters of a fair lock are served
+// too.
 func TestFault_ServerClockStepsForward(t *testing.T) {
 	t.Parallel()
-	for _, step := range []time.Duration{20 * time.Second, time.Hour, 30 * 24 * time.Hour} { // Redis keeps a permit for 10 s after its lease
+	// Each step is long enough that the permit expires, too: Redis keeps a permit for 10 s after its lease.
+	for _, step := range []time.Duration{20 * time.Second, time.Hour, 30 * 24 * time.Hour} {
 		t.Run(step.String(), func(t *testing.T) {
 			t.Parallel()
 			c := newClocked(t)
@@ -149,7 +151,7 @@ func TestFault_DeadHolderAndServerClockStepsBack(t *testing.T) {
 		defer proxy.Heal()
 		defer func() { <-held.Done() }()
 	}
-	for _, proxy := range links { // all at once: from now on no lease is renewed, and the clock must step back before any lease ends
+	for _, proxy := range links { // after all acquires, because the clock must step back before the first of these leases ends
 		proxy.Blackhole(true)
 	}
 	clock.Set(-time.Hour)

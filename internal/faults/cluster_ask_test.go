@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestFault_SlotMovesToASilentMaster stops a master while a slot moves to it. The old master of the slot redirects calls for this slot's free locks
-// to the silent one. That delays no other lock of the old master, and ends no lease there.
+// TestFault_SlotMovesToASilentMaster stops a master while a slot moves to it. When a call is for a free lock of this slot, the slot's old master
+// redirects the call to the stopped master, which does not answer. Meanwhile the other locks of the old master are not delayed, and no lease is lost
+// there.
 func TestFault_SlotMovesToASilentMaster(t *testing.T) {
 	t.Parallel()
 	const moving = 5
@@ -33,7 +34,7 @@ func TestFault_SlotMovesToASilentMaster(t *testing.T) {
 	to.Pause()
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	for range 150 { // more than a gateway has goroutines for redirections to one address
+	for range 150 { // more than the goroutines of a gateway that follow redirections to one address
 		free := rt.Lock(nameIn(t, moving))
 		group.Go(func() {
 			for ctx.Err() == nil {

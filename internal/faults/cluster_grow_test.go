@@ -71,8 +71,8 @@ func showGrowing(t *testing.T, addr func(host, port string) string, args ...stri
 	client := redis.NewClusterClient(options)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
-	// Each lock has one key. While the slot moves, Redis answers TRYAGAIN to a script with keys on both masters, such as a renewal of several locks. The
-	// runtime then renews the locks one by one.
+	// While the slot moves, some of these locks may be on one master and some on the other. Then Redis answers TRYAGAIN to a script that renews several
+	// of them. The runtime renews them one by one instead. That works, because each lock has only one key.
 	held := make([]*holdfast.Lease, 5)
 	for i := range held {
 		held[i] = locktest.Acquire(t, rt.Lock(nameIn(t, slot)))
@@ -87,7 +87,7 @@ func showGrowing(t *testing.T, addr func(host, port string) string, args ...stri
 		defer cancel()
 		free, err := rt.Lock(nameIn(t, slot)).Acquire(ctx)
 		require.NoError(t, err, "a free lock of the slot")
-		held = append(held, free) // its release names the channel too, so Redis answers TRYAGAIN until the slot has moved
+		held = append(held, free) // not released yet: until the slot has moved, Redis answers TRYAGAIN, because a release names two keys
 		for _, lease := range held {
 			assert.True(t, lease.Valid())
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestFault_TwelveMasters has locks on each of twelve masters. One master is killed, with no replica to replace it. On the other masters holders keep
-// their locks and waiters are woken, in processes that ran before and in one that starts afterwards.
+// TestFault_TwelveMasters has locks on each of twelve masters. One master is killed, and has no replica to replace it. Holders of locks on the other
+// masters keep them, and waiters there are woken. A process that starts afterwards can use these locks too.
 func TestFault_TwelveMasters(t *testing.T) {
 	t.Parallel()
 	const masters = 12

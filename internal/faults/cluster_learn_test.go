@@ -63,8 +63,8 @@ func TestFault_StartWhileAMasterIsDown(t *testing.T) {
 	}
 }
 
-// TestFault_CloseWhileAMasterIsSilent closes a runtime whose cluster client has no timeouts, while masters accept its connections and never reply.
-// Close is quick, because the runtime has sent these masters no acquire that it would have to release.
+// TestFault_CloseWhileAMasterIsSilent closes a runtime while one master, or every master, accepts connections but never replies. The cluster client
+// has no timeouts. Still, Close is quick: the runtime has sent no acquire to these masters, so it has nothing to release there.
 func TestFault_CloseWhileAMasterIsSilent(t *testing.T) {
 	t.Parallel()
 	for name, alive := range map[string]bool{"one": true, "all": false} {
@@ -104,8 +104,8 @@ func TestFault_CloseWhileAMasterIsSilent(t *testing.T) {
 	}
 }
 
-// TestFault_StoppedMasterWithoutTimeouts stops a master, which a replica then replaces. If a client without timeouts asks the stopped master for
-// the cluster's masters, it never gets an answer. So its runtime must learn of the new master from the other masters.
+// TestFault_StoppedMasterWithoutTimeouts stops a master, which a replica then replaces. If a client without timeouts asks the stopped master for the
+// cluster's masters, the client never gets an answer. So the runtime must learn of the new master from the other masters.
 func TestFault_StoppedMasterWithoutTimeouts(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1, time.Second)

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_MasterLeavesTheCluster removes a master from a cluster. A process has its connection for plain messages at this master. The connection
-// does not break, so the process has to notice by itself that the master has left, and connect to another master. Otherwise it would miss the message
-// that another process wants a lock which it lets linger.
+// TestFault_MasterLeavesTheCluster removes a master from a cluster. Two processes have their connections for plain messages at this master. The
+// connections do not break, so the processes have to notice by themselves that the master has left, and connect to another master. Then one process
+// lets a lock linger, and the other wants this lock. The first process must get the message that says so.
 func TestFault_MasterLeavesTheCluster(t *testing.T) {
 	t.Parallel()
 	const linger = 7 * time.Second
@@ -28,7 +28,8 @@ func TestFault_MasterLeavesTheCluster(t *testing.T) {
 	process := func() *holdfast.Runtime {
 		client := redis.NewClusterClient(&redis.ClusterOptions{
 			ClusterStateReloadInterval: time.Second,
-			// Until it has left, the leaver is said to have all slots, so that the process connects to it for messages. It redirects calls.
+			// Until the leaver has left, this function says that the leaver has all slots. So the process connects to the leaver for messages. The leaver
+			// redirects calls.
 			ClusterSlots: func(ctx context.Context) ([]redis.ClusterSlot, error) {
 				if left.Load() {
 					return slotsAtTheStart(cluster)(ctx)

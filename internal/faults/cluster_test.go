@@ -29,8 +29,8 @@ func nameIn(t *testing.T, slot int) string {
 }
 
 // TestFault_ShardedSubscriptionsKilled has waiters in three slots of one master and in one slot of each other master. The waiters' connections are
-// killed again and again. No command may name channels of two slots. Even so, each waiter is subscribed again, and is woken by the release of its
-// lock.
+// killed again and again. Each time, the process must subscribe again for each slot separately, because Redis refuses a command that names channels
+// of two slots. In the end, each waiter is woken by the release of its lock.
 func TestFault_ShardedSubscriptionsKilled(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, 15*time.Second)

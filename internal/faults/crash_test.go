@@ -18,8 +18,8 @@ import (
 
 func crashLease() time.Duration { return locktest.Unhurried(900 * time.Millisecond) }
 
-// keepings are the ways in which Redis persists writes. With everysec, the server may answer a command before it has written anything, namely while
-// an earlier sync to the disk is still running. So killing the server process may lose the same writes as a power failure.
+// keepings are the ways in which Redis persists writes. With everysec, while an earlier sync to the disk is still running, the server may answer a
+// command before it has written the command to the file. So even killing the server process may lose writes, like a power failure.
 var keepings = map[string]struct {
 	args  []string
 	keeps bool
@@ -29,8 +29,8 @@ var keepings = map[string]struct {
 	"always":   {[]string{"--appendonly", "yes", "--appendfsync", "always"}, true},
 }
 
-// A server crashes again and again, with and without keeping its data. Tokens increase in any case. If the server keeps its grants, no two leases are
-// valid at once. Otherwise two may be, as documented, and the test counts how often that happens.
+// A server crashes again and again, with and without keeping its data. Tokens increase in any case. If the server keeps its grants, no two leases
+// are valid at once. If it loses grants, two leases may be valid at once, as documented. The test counts how often that happens.
 func TestFault_ServerCrashes(t *testing.T) {
 	t.Parallel()
 	for how, keeping := range keepings {

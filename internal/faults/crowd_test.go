@@ -106,7 +106,8 @@ func lockOf(rt *holdfast.Runtime, kind, name string) *holdfast.Lock {
 	return locktest.Kinds[i].Lock(rt, name)
 }
 
-// contend makes all its goroutines take the lock until ctx ends. It returns all waits of each goroutine, including a wait that ctx ended.
+// contend makes all its goroutines take and release the lock again and again until ctx ends. It returns all waits of each goroutine, including a
+// wait that ctx ended.
 func contend(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err error) {
 	waits = make([][]time.Duration, order.Goroutines)
 	err = withRuntime(order.Addr, func(rt *holdfast.Runtime) error {
@@ -132,7 +133,7 @@ func contend(ctx context.Context, order crowdOrder) (waits [][]time.Duration, er
 	return waits, err
 }
 
-// spin asks for the lock every few milliseconds. It returns the times from one success to the next, or to the end.
+// spin asks for the lock every few milliseconds. It returns the times from one success to the next. The last of these times ends with ctx.
 func spin(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err error) {
 	visit := func(once func() (bool, error)) error {
 		turns, err := visits(ctx, order.Pause, once)

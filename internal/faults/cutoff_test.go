@@ -32,7 +32,7 @@ type cutOff struct {
 	after     time.Duration // how long the link works before it fails
 	fail      func()        // makes the link fail
 	cutAt     time.Time
-	next      chan time.Time // receives the time at which another runtime was granted the lock; nil if none waits
+	next      chan time.Time // receives the time at which another runtime was granted the lock; nil if no other runtime waits
 
 	deadline time.Time // the last deadline that was seen
 	doneAt   time.Time
@@ -172,7 +172,8 @@ func (c *cutOff) waitElsewhere(t *testing.T, rt *holdfast.Runtime) {
 	c.next <- granted
 }
 
-// watchAll looks at all the grants, over a link that works, until none is left, and a little longer. It returns the gaps between its looks.
+// watchAll calls lookAt every few milliseconds, with a client whose link works. It continues for a short time after the last grant is gone. It
+// returns the gaps between the calls.
 func watchAll(t *testing.T, client redis.UniversalClient, tries []*cutOff) (all gaps) {
 	looks := time.NewTicker(4 * time.Millisecond)
 	defer looks.Stop()
@@ -199,7 +200,7 @@ func lookAt(t *testing.T, client redis.UniversalClient, tries []*cutOff) (gone i
 	ttls, there := make([]*redis.DurationCmd, len(tries)), make([]*redis.BoolCmd, len(tries))
 	for i, c := range tries {
 		ttls[i] = pipe.PTTL(context.Background(), c.Name)
-		there[i] = pipe.HExists(context.Background(), c.Name, c.lease.ID()) // asked after the TTL, so if the grant is there, the TTL was this grant's
+		there[i] = pipe.HExists(context.Background(), c.Name, c.lease.ID()) // comes after PTTL: if the grant still exists, the TTL belongs to it
 	}
 	sent := time.Now()
 	_, err := pipe.Exec(context.Background())
@@ -224,7 +225,7 @@ func lookAt(t *testing.T, client redis.UniversalClient, tries []*cutOff) (gone i
 	return gone
 }
 
-// look records the lease's deadline, and when Done is closed.
+// look records the lease's deadline. If Done is closed, look also records the time at which it first saw this.
 func (c *cutOff) look() {
 	if until := c.lease.ExpiresAt(); !until.IsZero() {
 		c.deadline = until

@@ -67,9 +67,9 @@ func showDeadConnections(t *testing.T, name string) {
 	locktest.Await(t, "the last dead connection to be given up", func() bool { return rt.Check(t.Context()) == nil })
 }
 
-// Connections die silently under a short lease, and new connections are silent, too, until as many calls hang as the runtime allows. The runtime
-// stops waiting for an answer before the client's ReadTimeout ends the connection, so nobody waits for that timeout. Releases and acquires are
-// executed soon after new connections work again.
+// Connections die silently, and the lease is short. New connections are silent too, until the number of hanging calls has reached the runtime's
+// limit. The runtime stops waiting for an answer before the client's ReadTimeout ends the connection, so no caller waits for that timeout. Soon
+// after new connections work again, releases and acquires are executed.
 func TestFault_DeadConnectionsAndAShortLease(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "no timeouts", "a minute"} {

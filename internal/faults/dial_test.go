@@ -16,8 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// TestFault_DialsThatTimeOut makes every new connection time out: at once, as through a circuit breaker or a tunnel, or after a short DialTimeout.
-// The connection for messages is retried with pauses, and is back when connections can be made again.
+// TestFault_DialsThatTimeOut makes every dial fail with a timeout error. In one case the error comes at once, as a circuit breaker or a tunnel may
+// return it. In the other case it comes after a few milliseconds, as with a short DialTimeout. The runtime pauses between its attempts to connect
+// for messages. When dials work again, it is connected again.
 func TestFault_DialsThatTimeOut(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]time.Duration{"at once": 0, "after 5 ms": 5 * time.Millisecond} {

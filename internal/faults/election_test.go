@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// If a master of a cluster has lost its scripts, for example by a failover, it gets the scripts of an election again, even while another master is
-// silent.
+// A master of a cluster may lose its scripts, for example by a failover. An election then loads its scripts on this master again. It does so even if
+// another master is silent.
 func TestFault_ElectionBesideASilentMaster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, locktest.Patience)

@@ -17,15 +17,15 @@ import (
 
 func evictedLease() time.Duration { return locktest.Unhurried(1200 * time.Millisecond) }
 
-// evicting are the policies by which a full Redis evicts locks. The first three evict any key, the others only keys with a TTL, which every lock
-// has.
+// evicting are the policies by which a full Redis evicts locks. The first three policies evict any key. The others evict only keys with a TTL, and
+// every lock has a TTL.
 var evicting = []string{
 	"allkeys-lru", "allkeys-lfu", "allkeys-random",
 	"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
 }
 
-// A full Redis evicts the keys of locks that are held. Runtime.Check warns of it. The holder learns of the loss within a third of its lease,
-// or from its release if that comes first. The next holder's token is larger than the lost one.
+// A full Redis evicts the keys of locks that are held. Runtime.Check warns of it. The holder learns of the loss within a third of its lease, or from
+// its release if that comes first. The next holder's token is larger than the token of the lost lease.
 func TestFault_LocksEvicted(t *testing.T) {
 	t.Parallel()
 	for _, policy := range evicting {
@@ -114,8 +114,8 @@ func evictEverything(t *testing.T, all []held) {
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 }
 
-// Redis evicts, or somebody deletes, one of the two keys of a fair lock's queue. The lock's waiters queue again, and what the other key still
-// contains blocks nobody.
+// Redis evicts, or somebody deletes, one of the two keys of a fair lock's queue. The lock's waiters join the queue again. The remaining content of
+// the other key blocks no waiter.
 func TestFault_HalfOfAQueueIsLost(t *testing.T) {
 	t.Parallel()
 	for _, half := range []string{"redisson_lock_timeout", "redisson_lock_queue"} {

@@ -16,8 +16,9 @@ import (
 // permitGrace is the time from the end of a permit's lease to the permit's expiry in Redis.
 const permitGrace = 10 * time.Second
 
-// TestFault_FailoverForgetsARelease fails over to a replica that did not get the last releases. A lock becomes free when its lease expires, a
-// permit ten seconds later. A permit of a Semaphore, which has no owner, is missing until somebody adds it.
+// TestFault_FailoverForgetsARelease fails over to a replica that did not get the last releases. A lock becomes free when its lease expires. A permit
+// of a PermitSemaphore becomes free ten seconds after its lease. A permit of a Semaphore has no lease: it is missing until somebody calls
+// AddPermits.
 func TestFault_FailoverForgetsARelease(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartGuarded(t, time.Second)
@@ -72,8 +73,8 @@ func showPermitComesBack(t *testing.T, s *holdfast.PermitSemaphore, client redis
 	assert.Less(t, time.Since(over), failoverLease+permitGrace+servedWithin)
 }
 
-// TestFault_LatchOverAFailover kills the master of a latch while a caller waits for the latch. Earlier count-downs are kept, and the last
-// count-down, made as soon as there is a new master, opens the latch.
+// TestFault_LatchOverAFailover kills the master of a latch while a caller waits for the latch. Earlier count-downs are kept. The last count-down is
+// made as soon as there is a new master. It opens the latch.
 func TestFault_LatchOverAFailover(t *testing.T) {
 	t.Parallel()
 	for name, start := range fleets {

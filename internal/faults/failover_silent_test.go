@@ -61,9 +61,9 @@ func showSilentMasterReplaced(t *testing.T) {
 	releases.Wait()
 	took := time.Since(start)
 	t.Logf("confirmed %v after the failover", took.Round(time.Millisecond))
-	// Usually the releases wait in line, and go to the new master as soon as it is known. But while a master is silent, the gateway sends it single
-	// calls as probes, and one of the releases may be the probe that is in flight to the old master. That release is repeated after its window
-	// (rpc.Window), the longest time that one attempt may take. Connections to the old master are given up only after four windows of the runtime's
-	// lease.
+	// Usually the releases wait in line. As soon as the new master is known, they go to it. But while a master is silent, the gateway sends it one call
+	// at a time as a probe, and one of the releases may be such a probe. This release hangs at the old master. It is repeated when its window has
+	// passed (rpc.Window, the longest time that one attempt may take). The runtime gives up its connections to the old master only later, after four
+	// windows of the runtime's lease.
 	assert.Less(t, took, rpc.Window(length)+failoverLease/3+2*stalls.Slack())
 }

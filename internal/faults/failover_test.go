@@ -88,7 +88,7 @@ type crew struct {
 	name  string
 	spans locktest.Spans
 
-	excludes *locktest.Spans // the spans that the crew's spans may not overlap, or nil if they may not overlap each other
+	excludes *locktest.Spans // the crew's spans may not overlap these; if nil, they may not overlap each other
 
 	mu      sync.Mutex
 	tokens  []int64

@@ -19,9 +19,9 @@ const (
 	spinnerMax = 2 * time.Second // the longest time that a spinner may try in vain
 )
 
-// TestFault_ProcessesGetTheirShares runs eight processes with eight goroutines each, which want one lock all the time. In most cases there is a ninth
-// process, which only tries every few milliseconds, by a runtime's TryAcquire or by a bare script. None of the eight is served more than twice as
-// often as another, and the ninth never tries in vain for longer than spinnerMax.
+// TestFault_ProcessesGetTheirShares runs eight processes. Each has eight goroutines that want the same lock all the time. In most cases there is
+// also a spinner: a ninth process that only tries every few milliseconds. It calls TryAcquire of a runtime, or it runs the acquire script without a
+// runtime. None of the eight processes is served more than twice as often as another. The spinner never tries in vain for longer than spinnerMax.
 func TestFault_ProcessesGetTheirShares(t *testing.T) {
 	cases := []struct {
 		section time.Duration

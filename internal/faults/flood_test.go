@@ -34,8 +34,9 @@ type floodOrder struct {
 	Names      []string
 }
 
-// TestFault_FloodOfMessages publishes a million messages to a process with many waiters: first while the process runs, then while it is stopped, so
-// that the server closes its connection. The heap of the process stays below floodHeap, and no waiter misses the releases in the flood.
+// TestFault_FloodOfMessages publishes a million messages to a process with many waiters, first while the process runs, then while it is stopped. In
+// the second case the server closes the process's connection. The heap of the process stays below floodHeap, and no waiter misses the releases in
+// the flood.
 func TestFault_FloodOfMessages(t *testing.T) {
 	messages := locktest.Scaled(1_000_000, 20_000)
 	for _, kind := range locktest.Kinds {
@@ -108,7 +109,7 @@ func flood(t *testing.T, p *locktest.Place, channels []string, messages int) {
 	}
 }
 
-// listenedTo returns the channels of the test's locks that have subscribers.
+// listenedTo returns the channels that belong to the test's locks and have subscribers.
 func listenedTo(t *testing.T, p *locktest.Place) []string {
 	channels, err := p.Redis.PubSubChannels(t.Context(), "*"+p.Name+"*").Result()
 	require.NoError(t, err)
@@ -131,7 +132,8 @@ func fail(err error) {
 	}
 }
 
-// waitInFlood waits for all locks, reports when all waiters have been served, and prints its largest heap on request.
+// waitInFlood waits for all locks. It prints a line when all waiters have been served. When the parent asks for it, waitInFlood prints the largest
+// heap of the process since the last such question.
 func waitInFlood() error {
 	var order floodOrder
 	if err := json.Unmarshal([]byte(os.Getenv(floodVar)), &order); err != nil {
@@ -163,7 +165,8 @@ func waitInFlood() error {
 	})
 }
 
-// watchHeap samples the heap often. The function that it returns gives the largest sample since its last call.
+// watchHeap samples the size of the heap often. It returns a function. Each call of this function returns the largest sample since the previous
+// call.
 func watchHeap() func() uint64 {
 	var mu sync.Mutex
 	var most uint64

@@ -60,7 +60,7 @@ func TestFault_ScriptsFlushed(t *testing.T) {
 	})
 }
 
-// calls are operations on locks that others want too. They may fail only because of those others.
+// calls are operations on locks that other goroutines want too. An operation may fail only because another goroutine has the lock.
 var calls = []func(t *testing.T, r *room, rt *holdfast.Runtime){
 	func(t *testing.T, r *room, rt *holdfast.Runtime) { r.visit(t, rt) },
 	func(t *testing.T, r *room, rt *holdfast.Runtime) {

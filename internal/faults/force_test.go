@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A force-release may be executed between an acquire of the same runtime and its answer. Then the acquirer either learns of the force-release at
-// once, or has a grant that Redis still has. It never gets a grant that was freed: with a fixed lease, nobody would notice the loss before the lease
-// ends.
+// Redis may execute a force-release after it has executed an acquire of the same runtime, and before the runtime has the acquire's answer. Then the
+// acquirer either learns of the force-release at once, or has a grant that Redis still has. It never keeps a valid lease of a freed grant. A fixed
+// lease is not renewed, so the acquirer would notice such a loss only when the lease ends.
 func TestFault_ForceReleaseMeetsAnAcquire(t *testing.T) {
 	t.Parallel()
 	readers := locktest.Kind{Name: "read lock", Lock: func(rt *holdfast.Runtime, name string) *holdfast.Lock { return rt.RWLock(name).Read() }}
@@ -70,8 +70,8 @@ func exclusive() (kinds []locktest.Kind) {
 	return kinds
 }
 
-// A caller that frees a lock by force need not know its kind. A holder in the same process learns of the loss at once, even if its lease is not
-// renewed.
+// A caller that frees a lock by force need not know the lock's kind. A holder in the same process learns of the loss at once, even if its lease is
+// not renewed.
 func TestFault_ForceReleaseThroughAnotherKind(t *testing.T) {
 	t.Parallel()
 	place := locktest.OnServerOfItsOwn(t)
@@ -127,7 +127,8 @@ func TestFault_ForceReleaseWakesEveryKind(t *testing.T) {
 	}
 }
 
-// Permits that a process releases by their IDs, or deletes, are no longer valid in that process, even if they are not renewed.
+// When a process releases permits by their IDs, or deletes the semaphore, the leases of these permits end in that process. That holds for fixed
+// leases, too, although no renewal would notice the loss.
 func TestFault_PermitsEndedByTheirIDs(t *testing.T) {
 	t.Parallel()
 	for _, fixed := range []bool{true, false} {

@@ -52,8 +52,8 @@ func TestFault_KeyBesideTheLockIsASet(t *testing.T) {
 	}
 }
 
-// One key of a semaphore, a permit semaphore or a latch becomes a set; it may be the key with the count. An operation that needs this key fails with
-// an error that names it.
+// One key of a semaphore, a permit semaphore or a latch becomes a set. This may be the key with the count or another one. An operation that needs
+// this key fails, and the error names the key.
 func TestFault_KeyOfACountIsASet(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"%s", "{%s}:timeout", "holdfast_want:{%s}"} {
@@ -161,8 +161,8 @@ func (m *mapped) makeSet(pattern string) {
 	require.NoError(m.t, m.redis.SAdd(m.t.Context(), m.key, "x").Err())
 }
 
-// worksOrNames accepts nil, ErrNotAcquired and ErrNotHeld. Any other error must say that the key that is now a set holds something else, and must not
-// name the lock's own key twice.
+// worksOrNames accepts nil, ErrNotAcquired and ErrNotHeld. Any other error must be an ErrForeignKey that names m.key, the key that is now a set. The
+// error must not name the lock's own key twice.
 func (m *mapped) worksOrNames(err error) {
 	m.t.Helper()
 	if err == nil || errors.Is(err, holdfast.ErrNotAcquired) || errors.Is(err, holdfast.ErrNotHeld) {

@@ -97,7 +97,7 @@ func holdAfterThaw(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, waitin
 	}
 }
 
-// lostLate waits for the end of a lease that cannot be renewed, and returns how long after its deadline, by the holder's clock, it ended.
+// lostLate waits for the end of a lease that cannot be renewed. It returns the time from the lease's deadline, by the holder's clock, to the end.
 func lostLate(t *testing.T, lease *holdfast.Lease) time.Duration {
 	deadline := lease.ExpiresAt()
 	told := locktest.Closed(t, "the loss", lease.Done())
@@ -106,7 +106,7 @@ func lostLate(t *testing.T, lease *holdfast.Lease) time.Duration {
 	return told.Sub(deadline)
 }
 
-// callMany makes more calls than can ever wait for a connection. Every call is answered.
+// callMany makes more calls at once than can have a connection or wait for one. Still, every call ends in time.
 func callMany(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime) {
 	var calls sync.WaitGroup
 	for i := range 200 {

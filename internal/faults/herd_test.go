@@ -17,9 +17,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// TestFault_HerdIsSmall counts the server's work when 32 runtimes with eight goroutines each want one lock. During
-// its turn, a process hands the lock on to its own goroutines. Here eight of them hold it for 1 ms each, in all about as long as a default turn.
-// Handoff limits a turn by the number of holders, so that it has eight even on a slow machine.
+// TestFault_HerdIsSmall counts the server's work when 32 runtimes with eight goroutines each want one lock. During its turn, a process hands the
+// lock on to its own goroutines. Here, eight goroutines hold the lock during each turn, for 1 ms each, so a turn is about as long as a default turn.
+// Handoff.Max ends a turn after eight holders, and Handoff.For is too long to end it earlier. So a turn has eight holders even on a slow machine.
 func TestFault_HerdIsSmall(t *testing.T) {
 	const runtimes, goroutines, section = 32, 8, time.Millisecond
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -63,9 +63,9 @@ func serve(ctx context.Context, lock *holdfast.Lock, section time.Duration, serv
 	}
 }
 
-// TestFault_CrowdLetsOneIn has one waiter elsewhere, a runtime or a stand-in for Redisson, against sixteen goroutines of one process. The waiter
-// mostly waits for one turn of that process, and at most for two turns and two gaps. A gap is a time in which a process leaves the lock free for
-// clients that it cannot count.
+// TestFault_CrowdLetsOneIn lets a single waiter contend with sixteen goroutines of one process. The waiter is another runtime, or the stand-in for
+// Redisson. The waiter mostly waits for one turn of that process, and at most for two turns and two gaps. A gap is a time in which a process leaves
+// the lock free for clients that it cannot count.
 func TestFault_CrowdLetsOneIn(t *testing.T) {
 	for _, section := range []time.Duration{200 * time.Microsecond, 20 * time.Millisecond} {
 		t.Run(fmt.Sprint("runtime ", section), func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 	}
 }
 
-// letIn runs `show` for the kinds that take turns, each on its own server. A fair lock serves by its queue (TestFairLock_GrantsInOrderOfQueueing), a
-// spin lock by chance (TestPromise_TurnsAreBounded).
+// letIn runs `show` for each kind whose processes take turns, on a separate server. Two kinds have no turns: a fair lock serves waiters in the order
+// of its queue (see TestFairLock_GrantsInOrderOfQueueing), and with a spin lock it is chance who is next (see TestPromise_TurnsAreBounded).
 func letIn(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		if !p.Kind.TakesTurns() {

@@ -14,8 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The hooks of a cluster's nodes (OnNewNode) also see the calls to a master that has no slot yet. Otherwise a hook that puts a prefix before keys
-// would not do so there: while a slot moves to that master, the lock of its holder would not be found, and a second holder would get the lock.
+// The hooks of a cluster's nodes (OnNewNode) also see the calls to a master that has no slot yet. This matters for a hook that puts a prefix before
+// keys. While a slot moves to that master, a call without the hook would look for the lock under the wrong key. So a second holder would get the
+// lock.
 func TestFault_HookThatRenamesKeysWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0, 15*time.Second)

@@ -119,8 +119,8 @@ func oneAtATime(t *testing.T, one, other *holdfast.Lock, woken bool) {
 	}
 }
 
-// wantedUnderAPrefix lets a lock linger until another process wants it. The demand names the lock's key as the server knows it, with the prefix. If
-// no message arrives, the waiting process polls.
+// wantedUnderAPrefix lets a lock linger until another process wants it. The message that says so (the demand) names the lock's key as the server
+// knows it, with the prefix. If no message arrives, the waiting process polls.
 func wantedUnderAPrefix(t *testing.T, server *redistest.Server, hook redis.Hook, other *holdfast.Lock) {
 	client := locktest.NewClient(t, server.Addr())
 	client.AddHook(hook)
@@ -240,7 +240,7 @@ func TestFault_CheckOfHooks(t *testing.T) {
 	}
 }
 
-// leaving is a hook that, once armed, ends the goroutine that sends the next pipeline, as t.FailNow would. Then it is no longer armed.
+// leaving is a hook. If it is armed, it ends the goroutine that sends the next pipeline, as t.FailNow does, and is then no longer armed.
 type leaving struct{ armed atomic.Bool }
 
 func (*leaving) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -254,8 +254,8 @@ func (l *leaving) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// A hook may end the goroutine on which it runs: a caller's or a worker's. Locks stay usable, and what is granted to an ended goroutine is given
-// back.
+// A hook may end the goroutine on which it runs: a caller's or a worker's. Locks stay usable. If a lock or a permit was granted to a goroutine that
+// has ended, it is released.
 func TestFault_HookThatEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	var hook leaving
@@ -265,7 +265,7 @@ func TestFault_HookThatEndsItsGoroutine(t *testing.T) {
 	require.NoError(t, err)
 	var gone atomic.Int32 // callers whose goroutines the hook has ended
 
-	// On a busy machine, workers send most calls. Then more rounds follow, until a caller has sent one.
+	// At least one call must be sent on its caller's goroutine. On a busy machine, workers send most calls, so the test may need more rounds.
 	for n := 0; n < gateway.StuckMax+2 || gone.Load() == 0 && n < 100; n++ {
 		var lease *holdfast.Lease
 		for name, do := range map[string]func() error{
@@ -304,7 +304,7 @@ func TestFault_HookThatEndsItsGoroutine(t *testing.T) {
 					}
 					close(ended)
 				}()
-				err := do() // if it returns, the hook has ended a worker, or the goroutine of another call
+				err := do() // if `do` returns, the hook has ended another goroutine: a worker, or a caller of another call
 				returned = true
 				assert.True(t, err == nil || name == "try", "%s returned %v", name, err)
 			}()
