@@ -15,7 +15,7 @@ import (
 const (
 	doAcquire = "acquire" // wait for the lock
 	doTry     = "try"
-	doValid   = "valid" // a look at the lease: it was valid, with the deadline Until
+	doValid   = "valid" // check the lease: it was valid, and Until was its deadline
 	doLost    = "lost"  // its Done was closed without a release
 	doExtend  = "extend"
 	doRelease = "release"
@@ -50,10 +50,10 @@ type Op struct {
 	Grant   string        `json:",omitempty"` // the field in Redis
 	Holder  string        `json:",omitempty"` // the holder that a refusal names
 	Token   int64         `json:",omitempty"`
-	Until   time.Duration `json:",omitempty"` // the lease's local deadline, at the return or at the look
+	Until   time.Duration `json:",omitempty"` // the lease's local deadline, as the user saw it
 	Error   string        `json:",omitempty"`
 
-	anyPlace bool     // its place in the queue may have been lost
+	anyPlace bool     // the grant may have lost its place in the queue
 	came     []string // grants that joined the end of the queue, in this order
 }
 
@@ -103,7 +103,7 @@ type History struct {
 	Faults  []Fault
 }
 
-// line is one line of a file: one of its fields is set.
+// line is one line of a history's file. Exactly one of the fields is set.
 type line struct {
 	Setting *Setting `json:",omitempty"`
 	Op      *Op      `json:",omitempty"`
@@ -161,7 +161,8 @@ func (r *recorder) recorded() *History {
 	return &h
 }
 
-// Counts returns how many operations made a request to the runtime, and how many of them were grants. Looks at a lease are not counted.
+// Counts returns how many operations were requests to the runtime, and how many of the requests were granted a lock. A user's look at a lease is not
+// a request.
 func (h *History) Counts() (operations, grants int) {
 	for _, op := range h.Ops {
 		switch op.Do {

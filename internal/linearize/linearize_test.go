@@ -39,8 +39,8 @@ func plan(kind linearize.Kind) linearize.Plan {
 	return p
 }
 
-// leaseAtLeast returns the shortest lease that a run may draw. It is longer in runs in which everything is slower: a user that never gets an answer
-// within a lease proves nothing.
+// leaseAtLeast returns the shortest lease that a run may draw. The lease is longer in runs in which everything is slower, because a run proves
+// nothing if no user gets an answer within a lease.
 func leaseAtLeast() time.Duration {
 	if locktest.Scaled(20, 1) == 1 {
 		return 250 * time.Millisecond
@@ -48,8 +48,8 @@ func leaseAtLeast() time.Duration {
 	return 150 * time.Millisecond
 }
 
-// Whatever happens to links, scripts, subscriptions and holders, one order of operations explains the answers that users of each kind get. At no time
-// do two users have valid leases that exclude each other.
+// For each kind of lock, one order of operations explains all answers that the users get, whatever faults hit links, scripts, subscriptions and
+// holders. At no time do two users have valid leases that exclude each other.
 func TestLinearize(t *testing.T) {
 	for _, kind := range linearize.Kinds {
 		t.Run(kind.Name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestLinearize_ServerKilled(t *testing.T) {
 	check(t, linearize.Run(t, p), "")
 }
 
-// TestRecheck checks a history from a file. Without -linearize.file it keeps a short one first, so that keeping and rechecking are tested before
-// a failure needs them.
+// TestRecheck checks a history from a file. Without -linearize.file, the test writes a short history to a file first. So the code that writes and
+// reads histories is tested before a failure needs it.
 func TestRecheck(t *testing.T) {
 	t.Parallel()
 	path := *file

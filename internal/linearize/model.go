@@ -8,17 +8,17 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The changes of a queue that the observer sees. They are checked like operations, but no user requests them.
+// The observer sees these changes of a queue. They are checked like operations, but no user requests them.
 const (
-	doEnter = "enter" // grants have joined the end of the queue: one operation for all of them, because their order is known
-	doLeave = "leave" // Grant has left the queue without being granted the lock
+	doEnter = "enter" // one or more grants have joined the end of the queue, in a known order
+	doLeave = "leave" // the operation's Grant has left the queue without getting the lock
 )
 
-// state is what the model knows about one name: who certainly holds it. It does not contain grants that were given up but may still be in Redis: see
-// the type facts. A state is never changed, only replaced.
+// state is what the model knows about one name. Its holdings are only those that are certain: a grant that a user has given up may still be in Redis,
+// but it is not in the state (see the type facts). A state is never changed, only replaced.
 type state struct {
 	holds   []holding // sorted
-	left    holding   // the last one that its user has released: the runtime may let its grant linger, and hand it on later
+	left    holding   // the holding that was released last; its grant may linger in the runtime, which may hand it on later
 	deposed []deposed
 	token   int64 // the largest so far
 	queue   []string
@@ -34,7 +34,7 @@ type holding struct {
 	doubtful           bool // it may have been released by force, so others may be granted the lock before `until`
 }
 
-// deposed is a grant that was released by force. Its holder knows that at `told` at the latest.
+// deposed is a grant that was released by force. By the instant `told`, its holder must have learned of the release.
 type deposed struct {
 	grant string
 	told  time.Duration
@@ -87,8 +87,9 @@ func (s *state) step(k Kind, op *Op) bool {
 	return false
 }
 
-// grants applies a grant, and reports whether it is possible. It is if the owner has the grant already, or if the grant was released by force and its
-// runtime does not know this yet. Otherwise, nobody else may have the lock, the token must grow, and the queue's order must be kept.
+// grants applies a grant, and reports whether it is possible. If the owner has the grant already, the token must be the same. If the grant was
+// released by force, its runtime may not know this yet, and any result is possible. In all other cases, nobody else may have the lock, the token must
+// grow, and the queue's order must be kept.
 func (s *state) grants(k Kind, op *Op) bool {
 	if i := s.find(op); i >= 0 {
 		h := &s.change()[i]
@@ -97,7 +98,7 @@ func (s *state) grants(k Kind, op *Op) bool {
 		return h.token == op.Token
 	}
 	if s.wasDeposed(op.Grant) != nil {
-		return true // its runtime hands it on, not knowing yet that it is lost
+		return true // the runtime does not know yet that the grant is lost, and hands it on
 	}
 	left := slices.DeleteFunc(slices.Clone(s.holds), func(h holding) bool { return excludes(k, op, h) && h.over(op.Return) })
 	valid := 0
@@ -146,8 +147,8 @@ func (s *state) isNext(grant string) bool {
 	return len(s.queue) == 0
 }
 
-// refuses checks a refusal: the holder that it names must have the lock, or all permits must be taken. If there are several readers, a refusal
-// names any of them, perhaps a dead one.
+// refuses checks a refusal. If a permit is refused, all permits must be taken. Any other refusal must name a holder of the lock or a deposed holder.
+// If readers hold the lock, a writer's refusal may name any of them, perhaps a dead one, so the name is not checked.
 func (s *state) refuses(k Kind, op *Op) bool {
 	if k.Permits > 0 {
 		return len(s.holds) >= k.Permits
@@ -157,8 +158,8 @@ func (s *state) refuses(k Kind, op *Op) bool {
 	})
 }
 
-// isValid applies a look at a valid lease: its owner must hold the lock, and its deadline must be at most a lease away. A deposed holder may see its
-// lease as valid until it must have learned of its loss.
+// isValid applies a user's look at a lease that was valid. The lease's owner must hold the lock, and the deadline must be at most one lease away. A
+// deposed holder may find its lease valid until the instant at which it must have learned of its loss.
 func (s *state) isValid(op *Op) bool {
 	if i := s.find(op); i >= 0 {
 		s.change()[i].until = op.Until
@@ -168,8 +169,8 @@ func (s *state) isValid(op *Op) bool {
 	return d != nil && op.Until <= d.told
 }
 
-// extends applies an extension. The owner of a confirmed extension must hold the lock. If the extension is not confirmed, the earlier of the old and
-// the new deadline counts.
+// extends applies an extension. If the extension was confirmed, its owner must hold the lock. If it was not confirmed, the lease counts only until
+// the earlier one of the old and the new deadline.
 func (s *state) extends(k Kind, op *Op) bool {
 	i := s.find(op)
 	if op.Result == isOK && i < 0 {
@@ -185,10 +186,11 @@ func (s *state) extends(k Kind, op *Op) bool {
 	return op.Result != isLost || s.ends(k, op)
 }
 
-// margin is the time from the end of a lease by its holder's clock to its end on the server.
+// margin is how much earlier a lease ends for its holder than on the server.
 func margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
-// ends applies a release, which only a holder can do, or a loss, which must not be before the deadline.
+// ends applies a release or a loss. Only a holder or a deposed holder can release the lock. A loss must not come before the holder's deadline, unless
+// the lock may have been released by force.
 func (s *state) ends(k Kind, op *Op) bool {
 	i := s.find(op)
 	if i < 0 {

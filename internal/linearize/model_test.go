@@ -127,7 +127,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A long history is cut where nobody holds the lock. The next piece knows the largest token so far.
+// A long history is cut into pieces at instants at which nobody holds the lock. Each piece starts with the largest token of the pieces before it.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	text := ""

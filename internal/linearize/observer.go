@@ -25,7 +25,7 @@ return all`
 // lookEvery is how often the observer looks.
 const lookEvery = 2 * time.Millisecond
 
-// observe looks at the names until ctx ends, and once more after that, to see which grants have left a queue since the look before.
+// observe looks at the names until ctx ends, and once more after that. The last look shows which grants have left a queue since the look before it.
 func (r *run) observe(ctx context.Context, client *redis.Client) {
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()

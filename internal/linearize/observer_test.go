@@ -26,7 +26,8 @@ func (r replying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// One look begins after the end of the context, even if the context ends during another look, which may have missed what happened last.
+// The observer looks once more after the context has ended. This holds even if the context ends during a look, because that look may have missed the
+// last changes.
 func TestObserver_LooksOnceMoreAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())

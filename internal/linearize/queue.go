@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// sighting says when a queued grant got the lock, as far as the observer has seen. An acquire may be attempted several times; for the
-// queue's order the first attempt that was executed counts.
+// sighting says when a queued grant got the lock, as far as the observer has seen. If an acquire was attempted several times, the first attempt that
+// got the lock counts, because it took the grant out of the queue.
 type sighting struct {
 	after  time.Duration // the grant got the lock after this instant
 	before time.Duration // the grant got the lock before this instant, or 0 if that was not seen
@@ -101,9 +101,10 @@ func changes(before, after []string) (left, came []string) {
 	return append(left, before[from:]...), after[kept:]
 }
 
-// lostPlaces returns the grants that may have lost their place in the queue unseen. There are two ways. Either the grant was removed between
-// two looks, because its runtime had given no sign of life for a lease; it may be in the queue again at the next look. Or the grant got the
-// lock, but its waiter did not learn of that before a forced release, or the end of a short lease, took the lock away again.
+// lostPlaces returns the grants that may have lost their place in the queue without the observer seeing it. There are two ways. First, a grant may
+// have been removed between two looks, because its runtime had given no sign of life for as long as a lease. By the next look, the grant may be in
+// the queue again. Second, a grant may have got the lock, and a forced release or the end of a short lease took the lock away before the waiter knew
+// that it had the lock.
 func (f *facts) lostPlaces(name string) map[string]bool {
 	lost := map[string]bool{}
 	var before Look
@@ -143,9 +144,9 @@ func (f *facts) firstHeld(name string) map[string]int {
 	return first
 }
 
-// grantedTwice reports whether op's grant was seen to hold the lock, and later not to hold it, before op's successful attempt was sent.
-// In that case nobody received the reply to an earlier attempt. That attempt may have been made for an acquire before op, which gave up: a
-// runtime repeats an attempt of unknown outcome for its next waiter.
+// grantedTwice reports whether the observer saw op's grant hold the lock, and later not hold it, before op's successful attempt was sent. If so,
+// Redis executed an earlier attempt whose reply nobody received. The earlier attempt may have been made for another acquire, which gave up before op:
+// if the outcome of an attempt is unknown, the runtime repeats the attempt for its next waiter.
 func (f *facts) grantedTwice(op *Op, firstHeld map[string]int) bool {
 	first, seen := firstHeld[op.Grant]
 	if !seen {

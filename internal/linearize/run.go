@@ -28,11 +28,11 @@ const (
 // Plan configures a run.
 type Plan struct {
 	Kind     Kind
-	Lease    time.Duration // a run draws the watchdog's lease at random: from this to twice this
+	Lease    time.Duration // a run draws the watchdog's lease at random, between Lease and twice Lease
 	Duration time.Duration
-	Least    int     // after Duration a run continues until it has this many operations, and a tenth as many grants; locktest.Patience at most
+	Least    int     // a run continues after Duration, for up to locktest.Patience, until it has Least operations and Least/10 grants
 	Mutant   *Mutant // nil if the scripts stay as they are
-	Restart  bool    // the server is killed now and then; it keeps what it has
+	Restart  bool    // the server is killed now and then, and restarts with all of its data
 	Seed     uint64
 }
 

@@ -183,7 +183,8 @@ func (u *user) keep(ctx context.Context, h *held, d time.Duration) {
 	}
 }
 
-// look records that a lease is valid, and uses the resource. It returns false once the holder has learned of the lease's end.
+// look checks a lease and records the result. If the lease is valid, look also uses the resource. It returns false once the holder has learned that
+// the lease has ended.
 func (u *user) look(h *held) bool {
 	op := h.op
 	op.Do, op.Call, op.Until = doValid, u.now(), u.until(h.lease)

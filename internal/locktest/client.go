@@ -21,8 +21,8 @@ func NewClient(t *testing.T, addr string) *redis.Client {
 	return ClientWith(t, &redis.Options{Addr: addr})
 }
 
-// ClientWith returns a client that does not ask the server for maintenance notifications, which no server here knows. It is closed when the test
-// ends.
+// ClientWith returns a client that is closed when the test ends. The client does not ask the server for maintenance notifications, because none of
+// the tests' servers supports them.
 func ClientWith(t *testing.T, options *redis.Options) *redis.Client {
 	client := Unasking(options)
 	atEnd(t, client, func(client *redis.Client) { assert.NoError(t, client.Close()) })
@@ -65,8 +65,8 @@ func NewRuntime(t *testing.T, client redis.UniversalClient, options holdfast.Opt
 // Quiet is a logger that says nothing.
 func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// CloseAtEnd closes a runtime when the test ends, and fails the test if Close fails or does not return in time. It is no failure if
-// Close gives up: the test may have left Redis unreachable.
+// CloseAtEnd closes a runtime when the test ends. The test fails if Close fails or does not return in time. Close may give up without failing the
+// test, because the test may have left Redis unreachable.
 func CloseAtEnd(t *testing.T, rt *holdfast.Runtime) {
 	atEnd(t, rt, func(rt *holdfast.Runtime) {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -82,8 +82,8 @@ func GaveUp(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "what is still held expires")
 }
 
-// atEnd calls `do` with a value when the test ends, and drops its reference to the value. Package testing keeps the clean-ups of a parallel test, and
-// all that they refer to, until the last test has ended.
+// atEnd calls `do` with a value when the test ends, and keeps no reference to the value after that. Otherwise the value of a parallel test would stay
+// in memory until the last test has ended: until then, package testing keeps each clean-up and all that it refers to.
 func atEnd[V any](t *testing.T, had V, do func(V)) {
 	t.Cleanup(func() {
 		last := had

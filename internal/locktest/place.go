@@ -44,7 +44,8 @@ func (p *Place) Another(t *testing.T) *Place {
 	return p.Named(redistest.Name(t))
 }
 
-// Named returns the same place with this lock name. In a cluster the new name gets a suffix if the place's server would not have its key otherwise.
+// Named returns the same place with this lock name. In a cluster, Named adds a suffix to the name if its key would otherwise be on another server
+// than the place's.
 func (p *Place) Named(name string) *Place {
 	q := *p
 	q.Name = name
@@ -54,8 +55,8 @@ func (p *Place) Named(name string) *Place {
 	return &q
 }
 
-// Plain is the same place with plain messages, for tests with a redissonpeer.Peer, which sends and receives no others. The tests in interop/
-// cover sharded messages between Redisson and us.
+// Plain is the same place with plain messages. Tests with a redissonpeer.Peer need it, because the peer sends and receives plain messages only. The
+// tests in interop/ cover sharded messages between Redisson and us.
 func (p *Place) Plain() *Place {
 	q := *p
 	if q.Cluster != nil {

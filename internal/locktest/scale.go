@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Scaled returns how often a test tries: `full` times in a full run, a hundredth of that with -short, and a twentieth of it with the race detector,
-// which makes everything ten times slower. Scaled never returns less than `least`.
+// Scaled returns how often a test repeats something: `full` times in a full run, full/100 times with -short, and full/20 times with the race
+// detector, which makes everything ten times slower. Scaled never returns less than `least`.
 func Scaled(full, least int) int {
 	switch {
 	case testing.Short():

@@ -58,7 +58,7 @@ func (s *Stalls) watch(servers []*redis.Client) {
 	}
 }
 
-// note records the present stall, if there is one, up to now.
+// note updates the longest stall. A stall that has not ended counts with its length so far.
 func (s *Stalls) note() { s.worst = max(s.worst, time.Since(s.last)-stallsEvery) }
 
 // Worst returns the longest stall since the last Take, including the present one.
@@ -79,5 +79,5 @@ func (s *Stalls) Take() time.Duration {
 	return worst
 }
 
-// Slack takes the longest stall, and returns what a test may add to a promised time because of it.
+// Slack returns how much a test may add to a promised time because of the longest stall since the last Take. Slack calls Take itself.
 func (s *Stalls) Slack() time.Duration { return 50*time.Millisecond + 5*s.Take() + Slack() }

@@ -1,5 +1,5 @@
-// Package machinetest is shared by the tests of the lock machine and the counter machine. The machines' own packages know the messages and
-// the assertions.
+// Package machinetest is shared by the tests of the lock machine and the counter machine. The messages and assertions that only one machine needs are
+// in that machine's own package.
 //
 //	transcript.go  plays files of testdata: messages above the dashes, their effects below
 //	player.go      the base of a transcript's player: the clock, the policy, reading and writing lines

@@ -21,8 +21,8 @@ type Script struct {
 	Fail func(class scripts.Class, err error, sent time.Duration)
 }
 
-// Send sends a script. Usually it does so at once. At random it behaves as if Redis did not answer: the script first waits in a queue. Like the
-// gateway, Send answers every script that was not withdrawn.
+// Send sends a script, usually at once. At random it behaves as if Redis did not answer, and the script waits in a queue first. Like the gateway,
+// Send answers every script that was not withdrawn.
 func (w *World) Send(s Script) {
 	if w.Calm || !w.Chance(w.Faults/3) {
 		w.leave(s)

@@ -35,8 +35,8 @@ func (p *Player) Take() string {
 	return text
 }
 
-// SetPolicy sets the policy and the kind from options, each a word or name=value: "lease", "max", "for", "linger", "counts", "acks", "waiters",
-// "jitter" (as a fraction of its bound), and "kind" (by default the plain lock).
+// SetPolicy sets the policy and the kind. Each option is name=value, or only the word "counts". The names are "lease", "max", "for", "linger",
+// "acks", "waiters", "jitter" (a fraction of its bound), and "kind" (by default the plain lock).
 func (p *Player) SetPolicy(options []string) {
 	lease, jitter := 30*time.Second, 0.0
 	p.ends = false

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// Process is one process of a model: the surroundings of its machine, for locks and for counters.
+// Process is one process in a model of locks or of counters. It has all that surrounds the process's machine: the timer, the subscriptions and the
+// faults.
 type Process struct {
 	World *World
 	Name  string
@@ -40,7 +41,7 @@ func (p *Process) Take(message any) {
 
 // SetAlarm sets the timer; clock.Never stops it.
 func (p *Process) SetAlarm(at time.Duration) {
-	if !p.World.Chance(5) { // otherwise the timer has just fired, and its message is in flight
+	if !p.World.Chance(5) { // in the other cases the old timer has just fired, and its message is in flight
 		p.alarms++
 	}
 	number := p.alarms

@@ -39,7 +39,7 @@ func PlayAll(t *testing.T, pattern string, start func(t *testing.T, title string
 	}
 }
 
-// compare shows the first difference only; two whole files would hide it.
+// compare shows only the first difference. It would be hard to find in two whole files.
 func compare(t *testing.T, want, got string) {
 	t.Helper()
 	wanted, gotten := strings.Split(want, "\n"), strings.Split(got, "\n")
@@ -55,7 +55,7 @@ func compare(t *testing.T, want, got string) {
 	}
 }
 
-// replay returns the transcript with the effects that the machine emits now in place of the recorded ones.
+// replay plays a transcript and returns it with new effects: the effects that the machine emits now replace the recorded ones.
 func replay(t *testing.T, text string, start func(t *testing.T, title string) Transcript) string {
 	var out strings.Builder
 	var p Transcript

@@ -14,7 +14,7 @@ var (
 	seeds   = flag.Uint64("seeds", 3000, "how many seeds the random model test runs")
 )
 
-// The times of the model. Compared with the lease, which is short, a second is a long time.
+// The model's times. The lease is so short that, in comparison, a second is a long time.
 const (
 	Lease = 300 * time.Millisecond
 	Use   = time.Second      // users are active, and the network misbehaves, for this long

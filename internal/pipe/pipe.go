@@ -83,13 +83,13 @@ func (l *Link) Client(server *miniredis.Miniredis) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:                     address,
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return l.dial(server) },
-		DialerRetries:            1, // go-redis pauses between retries with a mutex locked, which stops a bubble's time
+		DialerRetries:            1, // go-redis holds a mutex while it pauses between retries, and that stops a bubble's time
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }
 
-// AwaitEnd waits for as long as a closed client of the link needs to end its goroutines. That takes long if connections were refused: go-redis
-// then checks only once a second whether it may stop dialing.
+// AwaitEnd gives a closed client of the link the time to end its goroutines. Only a client whose connections were refused needs a long time, because
+// go-redis then checks only once a second whether it may stop dialing.
 func (l *Link) AwaitEnd() {
 	l.mu.Lock()
 	refused := l.refused
