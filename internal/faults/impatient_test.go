@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// In TestFault_ImpatientWaitersAreServed, sixteen goroutines of two processes request one lock 1 200 times in total. Each time they give up after 0
-// to 4 ms, while a call to Redis takes 1 ms. Many are served: some 50 with a fair lock, and more than 1 000 with any other. A waiter of a fair lock
-// that gives up leaves its place to the next waiter of its process. Otherwise the head of the queue would always be about to give up, and nobody
-// would be served.
+// In TestFault_ImpatientWaitersAreServed, sixteen goroutines of two processes request one lock 1 200 times in total. A call to Redis takes 1 ms, and
+// each request gives up after 0 to 4 ms. Many requests are granted: some 50 with a fair lock, and more than 1 000 with any other. When a waiter of a
+// fair lock gives up, the next waiter of its process takes over its place in the queue. Without this, the head of the queue would always be about to
+// give up, and nobody would be served.
 func TestFault_ImpatientWaitersAreServed(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {

@@ -39,9 +39,9 @@ func TestFault_CancelAtEachInstantAroundTheGrant(t *testing.T) {
 	}
 }
 
-// A goroutine that sends its own call cannot stop waiting for Redis at once when its context is cancelled. If Redis is silent, the goroutine returns
-// half a second after it has sent the call. Later in the outage, a cancelled acquire returns at once. A deadline of the context always ends the wait
-// on time.
+// If Redis is silent, a cancelled acquire may return late. A goroutine that sends its own call does not notice the cancellation before the call
+// returns, half a second after it was sent. Later in the outage, workers send the calls, and a cancelled acquire returns at once. A deadline of the
+// context always ends the wait on time.
 func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	const quick = 100 * time.Millisecond
@@ -108,7 +108,7 @@ func TestFault_WaitWhileRedisIsSilent(t *testing.T) {
 	})
 }
 
-// lateClock can be put forward, as a suspension of the machine would do. The timers are late then.
+// lateClock is a clock that the test can put forward. This simulates a suspension of the machine: afterwards, timers fire late by this clock.
 type lateClock struct {
 	clock.System
 	ahead *atomic.Int64
@@ -150,7 +150,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	server.ClockTTL(true)
 	t.Cleanup(server.Close)
 	w := &wire{Place: &locktest.Place{Kind: kind, Name: "orders"}, rt: bubbleRuntime(t, server), other: bubbleRuntime(t, server)}
-	for range 2 { // the first round connects and loads the scripts; the first turn of a fenced lock has only one token
+	for range 2 { // the first round connects and loads the scripts; a fenced lock has only one token in its first turn
 		lease, err := try(t.Context(), t, w, func() {})
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
@@ -158,7 +158,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	step := last / time.Duration(locktest.Scaled(1000, 50))
 	cancelled, granted, worst := 0, 0, time.Duration(0)
 	for at := time.Duration(0); at <= last; at += step {
-		ctx, cancel := context.WithTimeout(t.Context(), 450*time.Millisecond) // so soon that the goroutine does not send the call itself
+		ctx, cancel := context.WithTimeout(t.Context(), 450*time.Millisecond) // with a deadline so near, a worker sends the call
 		lease, err := try(ctx, t, w, func() { time.AfterFunc(at, cancel) })
 		if err == nil {
 			granted++
@@ -181,7 +181,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	assert.LessOrEqual(t, worst, 4*trip, "the acquire may still be in flight; its answer and the release follow")
 }
 
-// lastSeen watches the key for a while, and returns how long it still existed.
+// lastSeen watches the key for a while. It returns how long after the start the key was last seen.
 func lastSeen(server *miniredis.Miniredis, key string) (seen time.Duration) {
 	for start := time.Now(); time.Since(start) < 10*trip; <-time.After(trip / 20) {
 		if server.Exists(key) {
@@ -221,8 +221,8 @@ func bubbleRuntimeWith(t *testing.T, server *miniredis.Miniredis, silent *atomic
 	return rt
 }
 
-// farConn is a connection that is slow from its first script on. Connections for messages must stay fast: go-redis opens them while it holds a
-// mutex, and in a bubble of testing/synctest time stands still while a goroutine waits for a mutex.
+// farConn is a connection that becomes slow when its first script is sent. A connection for messages carries no scripts, so it stays fast. It must,
+// because go-redis opens it under a mutex: in a bubble of testing/synctest, time stands still as long as any goroutine waits for a mutex.
 type farConn struct {
 	net.Conn
 	isFar  atomic.Bool

@@ -20,8 +20,8 @@ const wokenIn = 100 * time.Millisecond
 // spinMax is the longest pause of a spin lock's waiter, which listens to no messages.
 const spinMax = 128 * time.Millisecond
 
-// In TestFault_KindsWakeOneAnother, the lock that a waiter wants is held as another kind of lock with the same name, in the same process or in
-// another one. The release wakes the waiter.
+// In TestFault_KindsWakeOneAnother, a lock is held as one kind, and a waiter wants the lock of that name as the same kind or another. The holder and
+// the waiter are in the same process or in two. The release wakes the waiter.
 func TestFault_KindsWakeOneAnother(t *testing.T) {
 	t.Parallel()
 	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {
@@ -34,8 +34,8 @@ func TestFault_KindsWakeOneAnother(t *testing.T) {
 	})
 }
 
-// TestFault_NextInLineIsWokenByAnotherKind has two waiters in the queue of a fair lock, which is held as another kind. The first in the queue gives
-// up. Then the release wakes the second.
+// In TestFault_NextInLineIsWokenByAnotherKind, two waiters queue for a fair lock, while the lock of that name is held, mostly as another kind. The
+// first waiter in the queue gives up. Then the release wakes the second.
 func TestFault_NextInLineIsWokenByAnotherKind(t *testing.T) {
 	t.Parallel()
 	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {

@@ -51,7 +51,7 @@ func TestFault_GrantAfterItsLease(t *testing.T) {
 	})
 }
 
-// Once the link works again, the waiter gets a new grant, whose lease begins after that.
+// While replies arrive too late, a waiter gets no grant. Once the link works again, the waiter gets a new grant. Its lease begins after the repair.
 func TestFault_GrantAfterLateOnes(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -50,9 +50,9 @@ func (l *leaky) leaks() []holdfast.LeaseLeaked {
 	return locktest.Recorded[holdfast.LeaseLeaked](&l.events)
 }
 
-// noticed waits until the collector has found the dropped lease, and the runtime has reported it. The collector frees the lease's channel or context
-// only some collections after the lease itself, and the report comes after that. On a busy machine each collection takes seconds, so noticed counts
-// collections as well as time.
+// noticed waits until the collector has found the dropped lease, and the runtime has reported it. This takes several collections: the lease is freed
+// first, its channel or context some collections later, and the report follows. On a busy machine each collection takes seconds. So noticed gives up
+// only after both 100 collections and locktest.Patience.
 func (l *leaky) noticed(t *testing.T) holdfast.LeaseLeaked {
 	t.Helper()
 	const enough = 100
@@ -124,7 +124,7 @@ func TestLeak_FixedLeaseIsReportedOnly(t *testing.T) {
 	locktest.Stays(t, "the lease is held, and reported once", 2500*time.Millisecond, func() bool { return l.Exists(t) && len(l.leaks()) == 1 })
 }
 
-// A channel of Done, a context of Context, or a running Do keeps the lease alive.
+// A lease is not leaked as long as somebody uses the channel that Done returned or the context that Context returned, or Do is running.
 func TestLeak_LeaseInUseIsNone(t *testing.T) {
 	t.Parallel()
 	use := map[string]func(t *testing.T, l *leaky){

@@ -13,8 +13,8 @@ import (
 
 var lingers = holdfast.Options{Lease: 40 * time.Second, Linger: 10 * time.Second}
 
-// A demand for a lingering lock is lost with the connection that should have received it. The lock is given up as soon as there is a new connection,
-// before the waiter tries again.
+// A demand for a lingering lock is lost with the connection that should have received it. The process in which the lock lingers frees the lock as
+// soon as the process has a new connection, before the waiter tries again.
 func TestFault_LostDemandComesAgain(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

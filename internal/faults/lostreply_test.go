@@ -85,7 +85,7 @@ func loseRelease(t *testing.T, w *wire) {
 }
 
 func losePass(t *testing.T, w *wire) {
-	locktest.Release(t, locktest.Acquire(t, w.lock())) // the test needs a later turn: the first one of a fenced lock has only one token
+	locktest.Release(t, locktest.Acquire(t, w.lock())) // ends the first turn, in which a fenced lock has only one token and is not passed
 	first := locktest.Acquire(t, w.lock())
 	second := w.lock().AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
 	w.WaitForWaiting(t, w.rt, 1)
@@ -163,6 +163,6 @@ func TestFault_FirstReplyOfARenewalLost(t *testing.T) {
 
 // awaitRenewal returns when the runtime has renewed the lease.
 func awaitRenewal(t *testing.T, lease *holdfast.Lease) {
-	first := lease.ExpiresAt().Add(50 * time.Millisecond) // conversions of one instant may differ slightly: see Engine.Time
+	first := lease.ExpiresAt().Add(50 * time.Millisecond) // even without a renewal, results of ExpiresAt differ slightly: see Engine.Time
 	locktest.Await(t, "a renewal", func() bool { return assert.True(t, lease.Valid()) && lease.ExpiresAt().After(first) })
 }

@@ -23,7 +23,8 @@ func TestFault_ServerOutOfMemory(t *testing.T) {
 		fillMemory(t, p)
 
 		locktest.Stays(t, "the leases are renewed", 3*lease/2, func() bool { return held.Valid() && kept.Valid() })
-		// Redis checks its memory before the first write of a script, so a script that begins by deleting may succeed.
+		// Redis checks its memory only before the first write of a script. A delete passes this check, so a script whose first write is a delete may
+		// succeed.
 		for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithLease(time.Hour)}} {
 			lost := p.Another(t)
 			lease, err := lost.Lock(rt).Acquire(t.Context(), options...)

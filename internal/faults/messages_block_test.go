@@ -51,8 +51,8 @@ func (q process) SendUserMessage(_ *actor.PID, message any) {
 func (q process) SendSystemMessage(*actor.PID, any) { q.block() }
 func (q process) Stop(*actor.PID)                   {}
 
-// blocked makes requesters that block whoever sends them an answer. The test sends their requests itself, because a message that tells a requester
-// to send one would block the test, too.
+// blocked makes requesters that block every sender of an answer. The test sends the requests in the name of the requester. It cannot tell the
+// requester to send them, because such a message would block the test, too.
 var blocked = map[string]func(t *testing.T, rt *holdfast.Runtime, p *locktest.Place, b *blocker) (*actor.PID, chan any){
 	"synchronized dispatcher": func(t *testing.T, rt *holdfast.Runtime, p *locktest.Place, b *blocker) (*actor.PID, chan any) {
 		a := locktest.ActorThat(t, rt, p.Lock(rt), blockOnAnswers(b), actor.WithDispatcher(actor.NewSynchronizedDispatcher(300)))

@@ -28,8 +28,8 @@ func newSystem(t *testing.T, options ...actor.ConfigOption) *actor.ActorSystem {
 	return system
 }
 
-// asker is an actor that asks again and again, and counts the answers. Every Refused, Released and so on answers one request; a request to an actor
-// that has ended comes back as protoactor's DeadLetterResponse.
+// asker is an actor that sends requests again and again, and counts the answers. A lock answers each request with one message, such as Granted,
+// Refused or Released. A request to an actor that has ended comes back as protoactor's DeadLetterResponse.
 type asker struct {
 	place   *locktest.Place
 	lock    *holdfast.Lock

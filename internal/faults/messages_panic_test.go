@@ -152,7 +152,8 @@ func TestFault_RequesterPanicsOverItsLoss(t *testing.T) {
 	})
 }
 
-// A NameMapper ends its goroutine, as t.FailNow does. Only the message that it was called for is refused, and the front actor continues.
+// A NameMapper ends the goroutine that calls it, as t.FailNow does. The message that caused this call is refused. No other message is affected, and
+// the front actor continues.
 func TestFault_NameMapperEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -123,8 +123,8 @@ func showFree(t *testing.T, p *locktest.Place, l *link) {
 	assert.False(t, p.Exists(t))
 }
 
-// eachSort runs `show` for the two sorts of lock actor: with a plain lock, whose actor is one contender in Redis, and with a fair lock, whose actor
-// is several.
+// eachSort runs `show` for the two sorts of lock actor. The actor of a plain lock has one contender in Redis, and the actor of a fair lock has
+// several.
 func eachSort(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	for _, kind := range []string{"lock", "fair lock"} {
 		t.Run(kind, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestFault_RequesterPanicsWhileItStops(t *testing.T) {
 	})
 }
 
-// A stopped actor's name may be reused before the runtime learns of its end. The runtime keeps serving the new actor.
+// A stopped actor's name may be reused before the runtime learns that the actor has ended. Even so, the runtime serves the new actor of that name.
 func TestFault_RequesterWhoseNameIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

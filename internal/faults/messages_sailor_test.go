@@ -55,7 +55,7 @@ func (s *storm) take(m *protocol.Granted) {
 	s.valid[m.Lock] = m.Valid
 }
 
-// onReleased checks the answer to a release: for a lost lease it is an error.
+// onReleased checks the answer to a release. The answer must be an error if the lease was lost before, and only then.
 func (a *sailor) onReleased(m *protocol.Released) {
 	switch lost := a.leases[m.Serial] == "lost"; {
 	case lost && !errors.Is(m.Err, holdfast.ErrNotHeld):

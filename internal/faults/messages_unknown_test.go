@@ -266,7 +266,7 @@ func TestFault_CancelsAreOfOneKind(t *testing.T) {
 	locktest.Answer[*protocol.Granted](t, writer)
 }
 
-// Any lock's PID serves any lock: a name has one actor, whichever PID a request was sent to.
+// A request for one lock may be sent to the PID of another. It reaches the right lock: all requests for one name are handled by the same actor.
 func TestFault_RequestsToAnotherLocksPIDFindTheirWay(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -311,8 +311,8 @@ func TestFault_SerialsAreOfOneKind(t *testing.T) {
 	})
 }
 
-// Serials are consecutive numbers, so an actor that is off by one names somebody else's lease. If a goroutine holds that lease, the actor cannot
-// end it: only the goroutine has its Lease.
+// Serials are consecutive numbers, so an actor that sends a wrong serial may hit a lease of a goroutine. The message is refused: only the goroutine,
+// which has the Lease, can end or extend that lease.
 func TestFault_SerialsOfGoroutinesMeanNothing(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

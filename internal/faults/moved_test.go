@@ -21,9 +21,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_MasterBehindAName points the name of the master at another server, of which the old master becomes a replica. The connections for
-// messages still lead to the old server, and work. The runtimes must move them: the new master does not count subscribers at its replica, so a
-// releaser would conclude that there are no waiters.
+// In TestFault_MasterBehindAName, the host name of the master changes to another server, and the old master becomes a replica of that server. The
+// connections for messages still lead to the old master, and work. The runtimes must replace them, because the new master does not count subscribers
+// at its replica. Otherwise a process that releases the lock would conclude that there are no waiters.
 func TestFault_MasterBehindAName(t *testing.T) {
 	t.Parallel()
 	old := redistest.Start(t)
@@ -69,9 +69,9 @@ func TestFault_MasterBehindAName(t *testing.T) {
 	}
 }
 
-// TestFault_DemotedMasterBehindANameIsLeft points the name of the master at another server, of which the old master becomes a replica. The client
-// must leave each of its many connections to the old master. Scripts for many locks return refusals as items of a list. go-redis does not look
-// for refusals there, so by itself it would keep these connections.
+// In TestFault_DemotedMasterBehindANameIsLeft, the host name of the master changes to another server, and the old master becomes a replica of that
+// server. The client must close each of its many connections to the old master. go-redis does that by itself only if a reply is a refusal. But
+// scripts for many locks return refusals as items of a list, and go-redis does not look for refusals there.
 func TestFault_DemotedMasterBehindANameIsLeft(t *testing.T) {
 	t.Parallel()
 	const locks, connections = 64, 20
@@ -149,8 +149,9 @@ func (r *receivers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A process that waits for ten minutes checks every 5 s whether messages are published where it is subscribed, and keeps its connection. If the
-// server's count of receivers is meaningless, the process makes new connections, less and less often.
+// A process waits for ten minutes. Every 5 s it publishes a message to itself, to check that it is subscribed at the server where releases are
+// published. If the server counts a receiver, the process keeps its connection. If the count is always 0, the process makes new connections, less and
+// less often.
 func TestFault_LooksWhereMessagesAreTold(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -127,7 +127,7 @@ func acquireSomehow(ctx context.Context, locks []*holdfast.Lock, fixed time.Dura
 	return multi.Acquire(ctx)
 }
 
-// hold records for every lock of a lease how long it was valid.
+// hold records, for each lock that the lease covers, how long the lease was valid.
 func (c *crossing) hold(lease *holdfast.Lease, which []int) {
 	length := rand.N(5 * time.Millisecond)
 	if rand.IntN(50) == 0 {

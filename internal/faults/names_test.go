@@ -57,8 +57,8 @@ func TestFault_NamesThatAreKeysOfOthers(t *testing.T) {
 	locktest.Release(t, next)
 }
 
-// copiedResult changes a count, and copies the result that Redis stores for this request, as if another request had left the copy. The runtime soon
-// deletes the original.
+// copiedResult changes a count, and copies the key that stores the result of this request in Redis. The runtime soon deletes the original key. The
+// copy stays, as if it were the result of another request.
 func copiedResult(t *testing.T, p *locktest.Place, name string, change func(ctx context.Context, delta int) error) (key string) {
 	locktest.Await(t, "a result", func() bool {
 		require.NoError(t, change(t.Context(), 1))
@@ -73,8 +73,8 @@ func copiedResult(t *testing.T, p *locktest.Place, name string, change func(ctx 
 	return key
 }
 
-// contentOf returns the content of a key. It leaves out the times of a queue, because they grow whenever a waiter asks again. These are the scores of
-// a sorted set and the values of holdfast_waiting.
+// contentOf returns the content of a key. It leaves out the times in the keys of a queue, because they grow whenever a waiter asks again: the scores
+// of a sorted set, and the values of the hash holdfast_waiting.
 func contentOf(t *testing.T, p *locktest.Place, key string) string {
 	switch {
 	case p.Redis.Type(t.Context(), key).Val() == "zset":

@@ -26,19 +26,20 @@ const (
 	outageAfter = 1500 * time.Millisecond // the least time to watch after the outage
 
 	lanes  = 2 // laneCount in actors
-	probes = 5 // calls of a lane that may be unanswered: one for each hanging worker that is replaced (gateway.StuckMax), and one for the last worker
+	probes = 5 // most unanswered calls of a lane: gateway.StuckMax calls of hanging workers that were replaced, and one of the last worker
 )
 
-// In TestFault_OutageEndsWithoutAStorm, a process holds 1 000 locks and waits for 2 000 others. Redis is away for two seconds, stopped or cut off,
-// and in that time the leases are due for renewal. No lease is lost, and the renewals come first. The calls that Redis gets afterwards are
-// bounded:
+// In TestFault_OutageEndsWithoutAStorm, a process holds 1 000 locks and waits for 2 000 others. Then Redis is stopped or cut off for two seconds, and
+// in this time the leases are due for renewal. No lease is lost, and the renewals come first when Redis is back. The number of calls after the outage
+// is limited:
 //
-//   - Before the last of the overdue renewals, Redis gets no attempts except those that each lane had in flight. These are probes, sent one at a
-//     time to find out whether Redis is back. If Redis was stopped, there is also a batch of 256 calls that it had not read yet.
-//   - Apart from these, Redis gets at most three calls for each waiter in any 100 ms, and at most nine in the first second: three attempts, which
-//     may all come at once on a busy machine, and releases. An acquire that was in flight when the link broke is released again and again, until
-//     it can no longer be executed. A spin lock's waiter may make more attempts: as many as its longest back-off allows, which is from 64 to 128 ms.
-//   - At most forty connections a second are tried while Redis is away, and ten in all are opened when it is back.
+//   - Before the last of the overdue renewals, the only attempts that Redis gets are those that each lane had in flight. These are probes, sent one
+//     at a time to find out whether Redis is back. If Redis was stopped, they also include a batch of 256 calls that Redis had not read yet.
+//   - Apart from these, Redis gets at most three calls for each waiter in any 100 ms, and at most nine in the first second. Three of the nine are
+//     attempts, which may all come at once on a busy machine. The others are releases: if an acquire was in flight when the link broke, the runtime
+//     sends a release for it again and again, until the acquire can no longer be executed.
+//   - A waiter of a spin lock may make more attempts in the first second: as many as its longest back-off allows, which is from 64 to 128 ms.
+//   - While Redis is away, at most forty connections a second are tried. When Redis is back, at most ten are opened in all.
 func TestFault_OutageEndsWithoutAStorm(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds[:locktest.Scaled(len(locktest.Kinds), 1)] {
@@ -75,7 +76,7 @@ type rush struct {
 	seen []scriptSeen
 }
 
-// renewing is a lease with a deadline that must move.
+// renewing is a lease that was due for renewal in the outage. Its function `moved` reports whether the lease has been renewed since.
 type renewing struct {
 	lease *holdfast.Lease
 	moved func() bool
@@ -171,7 +172,7 @@ func (s *rush) pass(t *testing.T, begin, end func()) {
 	}
 }
 
-// nextRenewal returns the time at which the watchdog will renew a lease, or a time up to a tenth of a second before that.
+// nextRenewal returns the time at which the watchdog will renew a lease. The result may be up to a tenth of a second too early.
 func nextRenewal(lease *holdfast.Lease) time.Time { return lease.ExpiresAt().Add(-outageLease * 2 / 3) }
 
 // awaitRenewal waits until half of the leases are due for renewal within the time `before`. On a busy machine it may miss that moment, and then waits

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Replies break off, are missing, or arrive twice. Then connections are out of step, and calls get the replies to other calls. No such reply
-// grants, frees or takes away a lock. None leaves an orphan, a grant without a holder, which would block others for a lease.
+// Replies break off, are missing, or arrive twice. Then connections are out of step, and calls get the replies to other calls. No such reply grants,
+// frees or takes away a lock. No such reply leaves an orphan either: a grant that has no holder, but blocks others until it expires.
 func TestFault_RepliesOutOfStep(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -116,7 +116,7 @@ func confuse(links []*outOfStep, visitors *sync.WaitGroup) {
 		case <-time.After(rand.N(20 * time.Millisecond)):
 		}
 		if due {
-			link.Forget() // otherwise the first request after a pause would always meet a fault
+			link.Forget() // a fault that has hit no request yet is cancelled: it would hit the first request after a pause
 			seen[i] = link.served.Load()
 		}
 	}

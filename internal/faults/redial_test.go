@@ -56,8 +56,8 @@ func (c *snappingConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// go-redis connects again when a connection with subscriptions breaks, and then calls the user's functions. If one panics, Check continues: a panic
-// does not end the process, and Check does not wait for the mutex that go-redis may leave locked.
+// When a connection with subscriptions breaks, go-redis connects again, and calls functions of the user, such as the dialer. Even if such a function
+// panics, Check continues: the panic does not end the process, and Check does not wait for the mutex that go-redis may leave locked.
 func TestFault_DialerThatPanicsWhenCheckSubscribes(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)

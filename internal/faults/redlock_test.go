@@ -58,8 +58,8 @@ func TestFault_RedLockOverDelayedRestarts(t *testing.T) {
 	})
 }
 
-// This is the shortest way to two holders: the first has three of five servers, one of these restarts empty, and the second finds three that are
-// free. The first holder learns of the loss at its next renewal.
+// This is the shortest way to two holders. The first holder has three of five servers, and one of these restarts empty. The second holder gets that
+// server and the other two, and so has three as well. The first holder learns of the loss at its next renewal.
 func TestFault_RedLockIsToldOfAnEmptyRestart(t *testing.T) {
 	t.Parallel()
 	eachKind(t, 0, func(t *testing.T, kind locktest.Kind, _ time.Duration) {

@@ -19,9 +19,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_SubscriberAtAReplica has a client subscribe at a replica, as Redisson does with the subscriptionMode SLAVE, while sixteen goroutines of
-// a process contend. The master does not count the client as a subscriber. The client gets the lock in a gap, in which the process leaves the lock
-// free for clients that are not counted.
+// In TestFault_SubscriberAtAReplica, sixteen goroutines of a process contend with a client that subscribes at a replica, as Redisson does with the
+// subscriptionMode SLAVE. The master does not count this client as a subscriber. The client still gets the lock, because the process leaves the
+// lock free now and then, in gaps, for clients that are not counted.
 func TestFault_SubscriberAtAReplica(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

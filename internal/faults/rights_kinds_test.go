@@ -327,8 +327,8 @@ func TestFault_RightsOfAnElection(t *testing.T) {
 	u.everyRightIsMissed(t, check)
 }
 
-// Locks may linger with the rights that SECURITY.md documents, and Check names a right that is missing. A process that may not publish demands gets
-// the lock within Options.Linger.
+// The rights that SECURITY.md documents for lingering locks are sufficient. If one is missing, CheckFor names it. A waiter that may not publish
+// demands still gets the lock within Options.Linger.
 func TestFault_RightsToLinger(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../SECURITY.md")

@@ -297,8 +297,8 @@ func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
 	}
 }
 
-// Release returns half a second after its context has ended, and the release continues in the background. When Redis is back, the permits are
-// returned, and only once. The same holds for the permits of a caller that keeps waiting.
+// If the context of a Release has ended and Redis is away, Release returns an error after half a second, and continues in the background. A Release
+// whose context has not ended keeps waiting. When Redis is back, the permits of both are returned, and only once.
 func TestFault_SemaphoreReleaseGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(proxy *faultproxy.Proxy){
@@ -390,7 +390,7 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 	for range 4 {
 		select {
 		case err := <-results:
-			_, silent := errors.AsType[net.Error](err) // a caller stops waiting half a second after it has sent its own call, maybe just before Close
+			_, silent := errors.AsType[net.Error](err) // a caller that sent its own call gives up after half a second, maybe before Close
 			assert.True(t, silent || errors.Is(err, holdfast.ErrClosed), "%v", err)
 		case <-time.After(locktest.Patience):
 			require.Fail(t, "nobody answers")
@@ -399,8 +399,8 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 	p.Server.Resume()
 }
 
-// A cancelled acquire leaves a mark in Redis if a copy of it may still be in flight; because of the mark, the copy acquires nothing. The mark
-// outlives Close by at most ten seconds. Nothing else outlives Close.
+// If a copy of a cancelled acquire may still be in flight, the runtime leaves a mark in Redis. Because of the mark, the copy acquires nothing. The
+// mark outlives Close by at most ten seconds. Nothing else outlives Close.
 func TestFault_SemaphoreMarksOutliveClose(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -429,8 +429,8 @@ func TestFault_SemaphoreMarksOutliveClose(t *testing.T) {
 	assert.Contains(t, marks[0], "holdfast_attempt:{"+p.Name+"}:")
 }
 
-// Permits are released while the runtime closes. If Release returns no error, they are in Redis. If Release returns ErrClosed, the permits are
-// not in Redis, so another process may release them again without doubling them.
+// Permits are released while the runtime closes. If Release returns no error, the permits have been returned in Redis. If Release returns ErrClosed,
+// they have not been returned. So another process may release them again, and no permit is returned twice.
 func TestFault_SemaphoreReleaseMeetsClose(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

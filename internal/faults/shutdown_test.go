@@ -23,7 +23,7 @@ type shuttingDown struct {
 	err  error
 }
 
-// waitedFor is a context. As soon as somebody begins to wait for the context's end, it closes the channel `waits`.
+// waitedFor is a context that closes the channel `waits` as soon as somebody begins to wait for the end of the context.
 type waitedFor struct {
 	context.Context
 	waits chan struct{}
@@ -197,7 +197,7 @@ func TestShutdown_TwoAtOnce(t *testing.T) {
 		cancel()
 		assert.ErrorIs(t, one.ended(t), context.Canceled)
 		assert.ErrorIs(t, two.ended(t), context.Canceled)
-		if err := patient.ended(t); err != nil { // on a busy machine the release may take longer than impatient calls wait for it
+		if err := patient.ended(t); err != nil { // on a busy machine the cancelled calls may give up the release before it is done
 			assert.ErrorContains(t, err, "the context of another call ended before everything was released")
 		}
 	})

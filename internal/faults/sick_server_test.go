@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// sickLease makes two limits one second long, a third of the lease: the wait for the answer to an attempt (rpc.Window), and the silence of Redis
-// after which waiters are refused (Policy.Patience).
+// sickLease is a lease with which two limits are one second. One is how long an attempt waits for its answer (rpc.Window). The other is how long
+// Redis may be silent before waiters are refused (Policy.Patience). Both are a third of the lease.
 const sickLease = 3 * time.Second
 
 // Bounds on how long a call takes while the server is sick, on a machine that is busy with other things.
@@ -26,8 +26,8 @@ const (
 	sickCheckWait = 16 * time.Second // for Check; ten seconds are usual
 )
 
-// A server fails to serve, in various ways. Each call ends in time with an error that names the lock and the reason. Nothing is held then, and when
-// the server recovers, the runtime does too.
+// A server fails to serve, in various ways. Each call ends in time with an error that names the lock and the reason. A caller that gets an error
+// holds nothing. When the server recovers, the runtime does too.
 func TestFault_SickServer(t *testing.T) {
 	t.Parallel()
 	for _, s := range sicknesses {
@@ -149,7 +149,7 @@ func callSick(t *testing.T, lock *holdfast.Lock, s sickness, c sickCall) {
 		err = c.call(lock)
 		assert.Less(t, time.Since(start), sickWait, c.op)
 		if err == nil || s.typed(err) && !succeeds || !isTimeout(err) {
-			break // any other timeout means that the machine is too busy for the server to answer: call again
+			break // after any other timeout, call again: the machine was too busy for the server to answer
 		}
 	}
 	switch {

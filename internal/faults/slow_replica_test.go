@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestFault_TokensOverAReplicaWithASlowClock replaces the master with a server that has lost the counter of tokens and whose clock is behind.
-// Runtimes that used the lock before still get tokens that are larger than all earlier ones, no matter which runtime got them.
+// In TestFault_TokensOverAReplicaWithASlowClock, the master is replaced by a server that has lost the counter of tokens. The clock of this server is
+// behind. Runtimes that used the lock before still get larger tokens than any that was given out earlier, to whichever runtime.
 func TestFault_TokensOverAReplicaWithASlowClock(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

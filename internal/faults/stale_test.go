@@ -60,7 +60,8 @@ func showStaleLease(t *testing.T, p *locktest.Place, options []holdfast.AcquireO
 	locktest.Release(t, again)
 }
 
-// A fixed lease has no renewals. If nobody extends it, only its release reports that it is lost.
+// A fixed lease is not renewed, so no renewal reports its loss. If nobody in the process extends the lease or waits for the lock, only Release
+// reports that the lease is lost.
 func TestFault_StaleFixedLeaseIsToldByItsRelease(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -114,8 +115,8 @@ func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	}
 }
 
-// A fixed lease that Redis has forgotten keeps nobody in its process waiting, even if holder and waiter use different halves of a read/write lock: no
-// writer waits for the end of a reader's forgotten lease, and no reader for the end of a writer's.
+// Redis has forgotten a fixed lease of one half of a read/write lock. In the process of that lease, nobody waits until the lease ends, not even a
+// waiter for the other half: a writer does not wait for a forgotten reader, nor a reader for a forgotten writer.
 func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
