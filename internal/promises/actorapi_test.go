@@ -186,7 +186,7 @@ func TestActorAPI_TwoRuntimesInOneSystem(t *testing.T) {
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		system := actor.NewActorSystem(
 			actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
-			actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine of protoactor lives for an interval; goleak must not find it
+			actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine of the throttle lives this long, and must end before goleak looks
 		)
 		defer system.Shutdown()
 		one := p.Runtime(t, holdfast.Options{System: system})

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// An at-least time keeps Redisson's clients out until its end, and no longer. A waiting Redisson thread sleeps for the TTL that it saw last: an
-// hour, the TTL of the lease. The message of the release wakes the thread, which then sees the shorter TTL.
+// An at-least time keeps Redisson's clients out until it is over, and no longer. A waiting Redisson thread has seen the TTL of the lease, an hour,
+// and sleeps for that long. The release publishes a message that wakes the thread. The thread then sees the shorter TTL.
 func TestAtLeast_KeepsRedissonOut(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -32,8 +32,8 @@ func inBubble(t *testing.T, test func(t *testing.T, server *holdfasttest.Server,
 	}
 }
 
-// A lock that is released before its at-least time is over stays taken until then, for everybody. Waiters in any process get it promptly after
-// that, and not before. For the holder, the lease is over at the release, without an event.
+// If a lock is released before its at-least time is over, it stays taken for everybody until that time is over. Waiters in any process then get the
+// lock promptly. The holder's lease ends at the release, without an event.
 func TestAtLeast_ReleasedLockStaysTaken(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bounded() {
@@ -145,8 +145,8 @@ func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 		next, err := kind.Lock(one, "orders").Acquire(t.Context(), holdfast.WithAtLeast(time.Minute))
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, time.Since(began), time.Minute)
-		// The lost grant is released in the background, but only after a probe has found Redis again, which takes a second, and after go-redis has
-		// dialed, which takes at most half a second.
+		// The lost grant is released in the background. Before that, a probe must find Redis again, which takes a second, and go-redis must dial,
+		// which takes at most half a second.
 		assert.Less(t, time.Since(began), time.Minute+1500*time.Millisecond+promptly)
 
 		require.NoError(t, next.Release(t.Context()))
@@ -221,8 +221,8 @@ func TestAtLeast_OfAFixedLease(t *testing.T) {
 	})
 }
 
-// The at-least time of a multi lock begins for all members when the last one is acquired. Members that are released before
-// that are free at once.
+// The at-least time of a multi lock begins for all members when the last member is acquired. If the acquire gives up before that, the members that
+// it has acquired are free at once.
 func TestAtLeast_OfAMultiLock(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]func(...*holdfast.Lock) *holdfast.MultiLock{"multi": holdfast.Multi, "red": holdfast.Red} {

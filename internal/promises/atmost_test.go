@@ -79,7 +79,8 @@ func TestAtMost_LeaseIsLostThen(t *testing.T) {
 	}
 }
 
-// Before its end, a lease acquired WithAtMost is like any other: other losses are noticed in time and have their own reason, and it can be released.
+// Before its at-most time, a lease acquired WithAtMost is like any other lease. It can be released. Other losses are noticed in time and have their
+// own reasons.
 func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 		}
 
 		held := acquire()
-		<-time.After(85 * time.Second) // by now the key's TTL ends with the at-most time, but the watchdog still checks the key
+		<-time.After(85 * time.Second) // the key cannot be renewed past the at-most time, but the watchdog still checks it
 		synctest.Wait()
 		server.Lose("orders")
 		lost := time.Now()

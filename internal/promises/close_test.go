@@ -37,7 +37,7 @@ func TestPromise_CloseLeavesNothing(t *testing.T) {
 func showBusyClose(t *testing.T, p *locktest.Place) {
 	const held = 100
 	waiters := 10_000
-	if p.Kind.Queued { // all waiters are in Redis' queue, and the longer it is, the longer each call takes
+	if p.Kind.Queued { // all waiters are in Redis' queue, and a long queue makes each call slow
 		waiters = 500
 	}
 	client := p.Client(t)
@@ -84,7 +84,8 @@ func showBusyClose(t *testing.T, p *locktest.Place) {
 	locktest.Release(t, taken)
 }
 
-// showCloseWithEndedContext closes with a context that has ended, as the context of signal.NotifyContext has when a service stops.
+// showCloseWithEndedContext calls Close with a context that has already ended. A service that stops does so if it passes the context of
+// signal.NotifyContext.
 func showCloseWithEndedContext(t *testing.T, p *locktest.Place) {
 	rt := p.Runtime(t, holdfast.Options{})
 	var leases []*holdfast.Lease
@@ -135,7 +136,7 @@ func showCloseWithoutServer(t *testing.T, p *locktest.Place) {
 	assert.ErrorContains(t, rt.Close(t.Context()), "the context of another call ended", "a later call waits for the end, and does not hide it")
 }
 
-// showCloseOfNoServer calls Close with a context that never ends. Redis is paused before, and stays paused.
+// showCloseOfNoServer pauses Redis and calls Close with a context that never ends. Redis stays paused until Close has returned.
 func showCloseOfNoServer(t *testing.T, p *locktest.Place) {
 	const lease = 3 * time.Second
 	rt, err := holdfast.New(p.Client(t), holdfast.Options{Lease: lease, PubSub: p.PubSub, Logger: locktest.Quiet()})
@@ -161,7 +162,7 @@ func showCloseOfNoServer(t *testing.T, p *locktest.Place) {
 	p.Server.Resume()
 }
 
-// showCloseOverOutage closes while the server refuses connections: the locks are released when it accepts them again.
+// showCloseOverOutage calls Close while the server refuses connections. When the server accepts connections again, the locks are released.
 func showCloseOverOutage(t *testing.T, p *locktest.Place) {
 	rt, proxy := p.Proxied(t, holdfast.Options{Lease: 2 * time.Second})
 	leases := []*holdfast.Lease{locktest.Acquire(t, p.Lock(rt)), locktest.Acquire(t, p.Another(t).Lock(rt))}
@@ -178,7 +179,7 @@ func showCloseOverOutage(t *testing.T, p *locktest.Place) {
 	}
 }
 
-// showCloseOverCut cuts all connections, and closes while the next twenty replies are lost together with their connections.
+// showCloseOverCut cuts all connections and calls Close. The replies to the next twenty requests are lost, and their connections break, too.
 func showCloseOverCut(t *testing.T, p *locktest.Place) {
 	rt, proxy := p.Proxied(t, holdfast.Options{})
 	for range 50 {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// crowd is a lock that 64 clients subscribe to, so that Redis assigns places (scripts/lib/crowd.lua).
+// crowd is a lock whose channel has 64 subscribers, so processes that wait for the lock take tickets (scripts/lib/crowd.lua).
 type crowd struct {
 	*locktest.Place
 	channel, key string
@@ -39,7 +39,7 @@ func inCrowds(t *testing.T, body func(t *testing.T, c crowd)) {
 	}
 }
 
-// tickets adds the tickets of processes that do not exist. dead is their number.
+// tickets adds tickets for processes that do not exist. The parameter `dead` is the number of these processes.
 func (c crowd) tickets(t *testing.T, dead int) {
 	var members []redis.Z
 	for n := range dead {
@@ -48,7 +48,7 @@ func (c crowd) tickets(t *testing.T, dead int) {
 	require.NoError(t, c.Redis.ZAdd(t.Context(), c.key, members...).Err())
 }
 
-// row returns the number of the row to which a process belongs if the process waits on the row's channel, and 0 if it waits for releases.
+// row returns the number of a process's row if the process waits on the row's channel. If the process waits for releases, row returns 0.
 func (c crowd) row(t *testing.T, rt *holdfast.Runtime) int64 {
 	row := int64(c.Redis.ZScore(t.Context(), c.key, rt.ID()).Val()) / 16
 	if c.Subscribers(t, scripts.RowChannel(c.channel, row)) == 0 {
@@ -75,8 +75,8 @@ func TestCrowd_TakesPlaces(t *testing.T) {
 	})
 }
 
-// A process far back in a crowd subscribes to the channel of its row instead of the lock's channel. After a message on the row's channel, the process
-// subscribes to the releases again.
+// A process far back in a crowd subscribes to the channel of its row instead of the lock's channel. After a message on the row's channel, the
+// process subscribes to the lock's channel again.
 func TestCrowd_ARowIsCalled(t *testing.T) {
 	t.Parallel()
 	inCrowds(t, func(t *testing.T, c crowd) {
@@ -103,8 +103,8 @@ func TestCrowd_ARowIsCalled(t *testing.T) {
 	})
 }
 
-// If the processes that should call a row have died, the processes of the row get the lock all the same. A waiter that gives up leaves nothing behind
-// but its ticket, which expires.
+// If the processes that should call a row are dead, the processes of the row still get the lock. A waiter that gives up leaves only its ticket
+// behind, and the ticket expires.
 func TestCrowd_NobodyCalls(t *testing.T) {
 	t.Parallel()
 	inCrowds(t, func(t *testing.T, c crowd) {

@@ -49,7 +49,7 @@ func (m *mandate) finish() {
 	}
 }
 
-// settled returns when all candidates have learned of one leader, which stays.
+// settled waits until every candidate has seen the leader. If another leader is elected meanwhile, the remaining candidates must see that leader.
 func (p *parliament) settled(t *testing.T) {
 	m := p.elected()
 	for _, c := range p.candidates {
@@ -65,8 +65,8 @@ func (p *parliament) settled(t *testing.T) {
 	}
 }
 
-// An election continues after a failover to a replica that has the lock: the leader keeps the leadership, or another candidate is elected and every
-// candidate learns of it.
+// If Redis fails over to a replica that has the lock, an election continues. Either the leader keeps the leadership, or another candidate is
+// elected and every candidate learns of the new leader.
 func TestElection_FailoverOfRedis(t *testing.T) {
 	t.Parallel()
 	type setup struct {

@@ -56,7 +56,7 @@ type minister struct {
 	link *faultproxy.Proxy
 }
 
-// term is one leader's term, with its times by the clock that all processes share.
+// term is the term of one leader. Its times come from the wall clock, which all processes share.
 type term struct {
 	of         *minister
 	token      int64
@@ -120,7 +120,7 @@ func (g *government) note(s said) {
 		g.terms = append(g.terms, &term{of: s.by, token: s.token, begin: s.at})
 	case "end":
 		i := slices.IndexFunc(g.terms, func(t *term) bool { return t.token == s.token })
-		if t := g.terms[i]; t.end == 0 || s.at < t.end { // if the test stopped the leader, the term ended then, not when the leader could print this
+		if t := g.terms[i]; t.end == 0 || s.at < t.end { // for a stopped leader, t.end is the time of the stop, which is earlier
 			t.end = s.at
 		}
 	default:
@@ -183,7 +183,7 @@ func TestElection_TermsNeverOverlapAmongProcesses(t *testing.T) {
 			leader.of.Send("resign")
 		}
 		next := g.successor(leader)
-		if next.begin > began.UnixNano() { // otherwise the term had ended by itself, before the test ended it
+		if next.begin > began.UnixNano() { // if the successor began earlier, the test did not end the term
 			took[how] = append(took[how], time.Duration(next.begin-began.UnixNano()))
 		}
 		switch how {

@@ -199,7 +199,7 @@ func (p *parliament) without(some ...*candidate) []*candidate {
 	return slices.DeleteFunc(slices.Clone(p.candidates), func(c *candidate) bool { return slices.Contains(some, c) })
 }
 
-// Watch yields the present leader and every later one that stays, in order.
+// Watch yields the present leader and then each later leader, in order, if Watch notices the leader before it is replaced.
 func TestElection_WatchersSeeEveryLeader(t *testing.T) {
 	t.Parallel()
 	locktest.OnSetups(t, func(t *testing.T, place *locktest.Place) {
@@ -232,7 +232,7 @@ func TestElection_WatchersSeeEveryLeader(t *testing.T) {
 		}
 		stop()
 		go func() { watchers.Wait(); close(seen) }()
-		for range seen { // what the watchers still see of the last term
+		for range seen { // the watchers may still send leaders
 		}
 		for range rt().Election(place.Name, holdfast.ElectionOptions{}).Watch(t.Context()) {
 			break // this also ends the watch
@@ -261,7 +261,8 @@ func TestElection_Invalid(t *testing.T) {
 	assert.ErrorIs(t, rt.Election("a", holdfast.ElectionOptions{}).Run(t.Context(), nil), holdfast.ErrInvalid)
 }
 
-// Run returns an error if the election's keys are on another master of a cluster: the client of a single server can never reach them.
+// Run returns an error if the client is for a single server of a cluster and the election's keys are on another master. Such a client can never
+// reach the keys.
 func TestElection_OnAnotherMasterOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster, name := redistest.SharedCluster(t), redistest.Name(t)
@@ -290,7 +291,8 @@ func TestElection_RunsOnce(t *testing.T) {
 	assert.Equal(t, m.candidate, again.candidate, "a candidate may run again after its Run has returned")
 }
 
-// Even if the owner in its context holds the lock, a candidate must wait to lead: each handle is a candidate of its own, even in one runtime.
+// A candidate must wait to lead even if the owner in the candidate's context holds the lock. Each handle is a separate candidate, even in one
+// runtime.
 func TestElection_OwnerInTheContextDoesNotLead(t *testing.T) {
 	t.Parallel()
 	place := locktest.Somewhere(t)
@@ -394,7 +396,7 @@ func TestElection_NoDeadLettersAfterClose(t *testing.T) {
 	place := locktest.Somewhere(t)
 	system := actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
-		actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine of protoactor lives for an interval; goleak must not find it
+		actor.WithDeadLetterThrottleInterval(time.Millisecond), // a goroutine of the throttle lives this long, and must end before goleak looks
 	)
 	defer system.Shutdown()
 	rt := place.Runtime(t, holdfast.Options{System: system})

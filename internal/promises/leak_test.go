@@ -161,7 +161,7 @@ func lateAcquire(t *testing.T, p *locktest.Place) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.False(t, p.Exists(t))
 	proxy.Blackhole(false)
-	start := time.Now() // the acquire may still be executed for a third of its lease
+	start := time.Now() // Redis may still execute the acquire until a third of its lease has passed
 	locktest.Await(t, "the end of its window", func() bool { return time.Since(start) > unusedLease()/3 })
 }
 
@@ -216,7 +216,8 @@ func TestPromise_LostReplyCountsOnce(t *testing.T) {
 	})
 }
 
-// lossy is a lock of a runtime whose proxy loses replies about this lock, and the same lock of another runtime with a good link.
+// lossy is a lock with two handles. `lock` belongs to a runtime whose proxy loses replies about this lock. `other` belongs to a runtime with a good
+// link.
 type lossy struct {
 	*locktest.Place
 	proxy   *faultproxy.Proxy
@@ -229,7 +230,7 @@ func lostReply(t *testing.T, p *locktest.Place, show func(t *testing.T, l *lossy
 	p = p.Another(t)
 	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease(), Handoff: holdfast.Handoff{For: unusedLease() / 3}})
 	other := p.Runtime(t, holdfast.Options{})
-	require.NoError(t, other.Check(t.Context())) // loads all scripts, so the lost reply is not a NOSCRIPT
+	require.NoError(t, other.Check(t.Context())) // loads all scripts, so the reply that will be lost is not a NOSCRIPT error
 	l := &lossy{Place: p, proxy: proxy, lock: p.Lock(rt), other: p.Lock(other), options: options}
 	show(t, l)
 	assert.Positive(t, proxy.Dropped(), "a reply was lost")
@@ -286,7 +287,7 @@ func losePass(t *testing.T, l *lossy) {
 	assert.NoError(t, first.Release(t.Context()))
 	second, err := pending.Lease()
 	require.NoError(t, err)
-	if locktest.Slack() == 0 { // in a short or raced run the turn may be over before the release
+	if locktest.Slack() == 0 { // with -short or the race detector, the turn may be over before the release
 		assert.Equal(t, told, l.Server.CommandStats(t, "publish"), "it was passed, not released")
 	}
 	assert.NotEqual(t, first.ID(), second.ID())

@@ -44,7 +44,7 @@ type severed struct {
 	place *locktest.Place
 	proxy *faultproxy.Proxy
 	lease *holdfast.Lease
-	after time.Duration // the link fails when this time, plus the length of a lease, has passed since the start of the test
+	after time.Duration // the link fails at `after` plus the length of a lease, counted from the start of the test
 	how   func(on bool)
 	down  bool
 	gone  bool // the key was seen to be gone
@@ -81,8 +81,8 @@ func TestPromise_ValidOnlyBeforeExpiry(t *testing.T) {
 	})
 }
 
-// newSevered acquires a lock over a link of its own. The clock of its process runs 0.5 percent slower than the server's, at the same speed,
-// or 0.5 percent faster.
+// newSevered acquires a lock over a link of its own. Depending on `number`, the holder's clock is 0.5 percent slower than the server's clock, 0.5
+// percent faster, or equally fast.
 func newSevered(t *testing.T, p *locktest.Place, lease time.Duration, number int, after time.Duration) *severed {
 	s := &severed{place: p.Another(t), proxy: faultproxy.New(t, p.Addr), after: after}
 	clock := skewedClock{clock.NewSystem(), []float64{0.995, 1, 1.005}[number%3]}
@@ -103,7 +103,8 @@ func newSevered(t *testing.T, p *locktest.Place, lease time.Duration, number int
 	return s
 }
 
-// lookAt asks the server for all keys, and counts those that are gone. The lease of such a key must not be valid.
+// lookAt asks the server which keys are gone, and returns their number. It fails the test if the lease of such a key is still valid, or if such a
+// key exists again.
 func lookAt(t *testing.T, client redis.UniversalClient, all []*severed) (gone int) {
 	pipe := client.Pipeline()
 	there := make([]*redis.IntCmd, len(all))
@@ -246,7 +247,7 @@ func TestPromise_WatchdogKeepsAHold(t *testing.T) {
 			var events locktest.Recorder
 			rt := p.Runtime(t, holdfast.Options{Lease: lease, RenewBatch: 4, OnEvent: events.Record})
 			kept := holdMany(t, p, rt, p.Runtime(t, holdfast.Options{}), 10, 6*lease)
-			if worst := stalls.Take(); !kept && worst > lease/10 { // other processes, such as the server, may have stalled even longer
+			if worst := stalls.Take(); !kept && worst > lease/10 { // this process stalled; others, such as the server, may have stalled even longer
 				t.Logf("this process was not run for %v, too long for leases of %v", worst, lease)
 				continue
 			}

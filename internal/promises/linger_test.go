@@ -53,8 +53,9 @@ func use(t *testing.T, l *holdfast.Lock) *holdfast.Lease {
 	return lease
 }
 
-// A process gets a lingering lock again without a call to Redis; the tokens of a fenced lock still grow. The lock is freed when Options.Linger has
-// passed since the first release, even if the process uses the lock all the time. If it is held at that time, it is freed at the next release.
+// A process gets its lingering lock again without a call to Redis. The tokens of a fenced lock grow all the same. When Options.Linger has passed
+// since the first release, the lock is freed, even if the process took it again and again in between. If the process holds the lock at that time,
+// the next release frees it.
 func TestLinger_NextLocalHolderAsksNobody(t *testing.T) {
 	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
 		there := func() bool { return server.Client().Exists(t.Context(), "orders").Val() == 1 }
@@ -93,8 +94,8 @@ func TestLinger_NextLocalHolderAsksNobody(t *testing.T) {
 	})
 }
 
-// Another process gets a lingering lock at once, as a waiter or by its second try. A process that began to wait before the release gets the lock at
-// the release.
+// If another process waits for a lingering lock, it gets the lock at once. If it only tries, the first try fails, but the second gets the lock. A
+// process that began to wait before the release gets the lock when it is released.
 func TestLinger_OtherProcessesHaveItAtOnce(t *testing.T) {
 	lingering(t, func(t *testing.T, _ *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		l, theirs := kind.Lock(one, "orders"), kind.Lock(other, "orders")
@@ -135,7 +136,7 @@ func TestLinger_DemandReachesTheHolder(t *testing.T) {
 		one, other := p.Runtime(t, holdfast.Options{Lease: lingerLease, Linger: lingerFor}), p.Runtime(t, holdfast.Options{})
 		use(t, p.Lock(other)) // the first grant of a fenced lock has one token, so it would not linger
 
-		// When the runtime has just subscribed to demands, it treats every lock that it holds then as wanted, so this lock may not linger at
+		// When the runtime has subscribed to demands, it treats the locks that it already holds as wanted by others. So this lock may not linger at
 		// first.
 		locktest.Await(t, "the lock to linger", func() bool {
 			use(t, p.Lock(one))
@@ -209,7 +210,7 @@ func TestLinger_ReadersHaveItAtOnce(t *testing.T) {
 	})
 }
 
-// A client that sends no demand finds the lock free within Options.Linger, although the process whose locks linger uses it all the time.
+// A client that sends no demand finds a lingering lock free within Options.Linger, even if the lingering lock's process takes it again and again.
 func TestLinger_SilentClientsHaveItInTime(t *testing.T) {
 	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
 		use(t, kind.Lock(one, "orders"))

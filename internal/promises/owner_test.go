@@ -143,7 +143,8 @@ func showOwnersWaitTogether(t *testing.T, p *locktest.Place, rt *holdfast.Runtim
 	locktest.Release(t, c)
 }
 
-// showFixedReentry re-enters with fixed leases: they prolong a fixed lease, and do not change one that the watchdog renews.
+// showFixedReentry re-enters with fixed leases. If the owner's lease is fixed, a re-entry may prolong it, but does not shorten it. If the watchdog
+// renews the owner's lease, a re-entry does not change it.
 func showFixedReentry(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	owner := holdfast.WithOwner(rt.NewOwner())
 	left := func() time.Duration { return p.Redis.PTTL(t.Context(), p.Name).Val() }

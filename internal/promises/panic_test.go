@@ -18,7 +18,8 @@ import (
 // A lock actor should never panic. If one does, nobody hangs: holders learn that their leases are lost, waiters are served, and the true state
 // is read from Redis.
 
-// trap makes a lock actor panic: the next one that asks for jitter. Lock actors ask for jitter after a refusal by Redis, or after a failure.
+// trap, once set, makes a lock actor panic: the next lock actor that asks for jitter. Lock actors ask for jitter after a refusal by Redis, or after
+// a failure.
 type trap struct {
 	set    atomic.Bool
 	events locktest.Recorder
@@ -70,7 +71,7 @@ func TestRuntime_LockActorPanicsWhileOthersWait(t *testing.T) {
 		locktest.Release(t, taken)
 
 		released := make(chan struct{})
-		go func() { // either waiter may be first: in Redis' queue both have lost their places
+		go func() { // either waiter may get the lock first, because both have lost their places in Redis' queue
 			defer close(released)
 			if lease, err := waiting.Lease(); assert.NoError(t, err) {
 				assert.NoError(t, lease.Release(t.Context()))

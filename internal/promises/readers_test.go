@@ -77,8 +77,8 @@ func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	return lease
 }
 
-// A reader's call whose reply is lost counts once, even while another reader holds the lock. It leaves nothing behind that would keep writers
-// out.
+// If the reply to a reader's call is lost, the call counts once, even while another reader holds the lock. It leaves nothing in Redis that would
+// keep writers out.
 func TestRWLock_LostReplyOfAReaderCountsOnce(t *testing.T) {
 	t.Parallel()
 	for what, show := range map[string]func(t *testing.T, l *lossy){
@@ -93,7 +93,7 @@ func TestRWLock_LostReplyOfAReaderCountsOnce(t *testing.T) {
 			p := locktest.OwnPlaceOf(t, "write lock")
 			rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease()})
 			other := p.Runtime(t, holdfast.Options{})
-			require.NoError(t, other.Check(t.Context())) // loads all scripts, so the lost reply is not a NOSCRIPT
+			require.NoError(t, other.Check(t.Context())) // loads all scripts, so the reply that will be lost is not a NOSCRIPT error
 			beside := locktest.Acquire(t, other.RWLock(p.Name).Read())
 			l := &lossy{Place: p, proxy: proxy, lock: rt.RWLock(p.Name).Read(), other: other.RWLock(p.Name).Write()}
 			show(t, l)

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The lease of WithRenewedLease is the key's TTL, whatever Options.Lease is. The lease is renewed for as long as the lock is held, and the
-// holder learns of a loss within a third of the lease.
+// The lease given to WithRenewedLease is the key's TTL, and Options.Lease does not matter. The lease is renewed for as long as the lock is held,
+// and the holder learns of a loss within a third of the lease.
 func TestRenewedLease_LastsAndIsWatched(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {
@@ -72,7 +72,7 @@ func TestRenewedLease_EndsAtItsDeadline(t *testing.T) {
 	}
 }
 
-// WithRenewedLease is for one holder: its grant is neither handed on to the next waiter nor shared with other readers.
+// A grant acquired WithRenewedLease has one holder. It is neither handed on to the next waiter nor shared with other readers.
 func TestRenewedLease_IsForOneHolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,8 @@ func TestRenewedLease_IsForOneHolder(t *testing.T) {
 	})
 }
 
-// WithRenewedLease works for permits, too, and for every member of a multi lock. An owner that re-enters with it keeps the lease that it has.
+// WithRenewedLease works for permits, too, and for every member of a multi lock. If an owner re-enters with this option, the lease of its first
+// acquire remains as it is.
 func TestRenewedLease_OfPermitsReentriesAndMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

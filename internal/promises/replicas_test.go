@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// replicated is a master with one replica, by themselves or in a cluster.
+// replicated is a master with one replica. Some tests run them as a cluster, some without a cluster.
 type replicated struct {
 	master, replica *redistest.Server
 	client          func(t *testing.T) redis.UniversalClient

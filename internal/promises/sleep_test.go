@@ -59,8 +59,8 @@ type heldAnswer struct {
 	came, goOn chan struct{}
 }
 
-// holdAnswer holds back one answer until the test closes goOn: the next one that is about the place's lock and arrives while the lock is held. Other
-// answers pass, for example those of a cluster's other nodes.
+// holdAnswer holds back one answer until the test closes goOn. It chooses the next answer that is about the place's lock and arrives while the lock
+// is held. Other answers pass, for example those of a cluster's other nodes.
 func (s *sleeper) holdAnswer(t *testing.T, p *locktest.Place) *heldAnswer {
 	about := func(commands []redis.Cmder) bool {
 		return slices.ContainsFunc(commands, func(c redis.Cmder) bool { return strings.Contains(c.String(), p.Name) }) && p.Exists(t)
@@ -134,8 +134,8 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 	locktest.Release(t, after)
 }
 
-// A holder learns of the loss about a second after the resumption, however long its lease is, and even if no waiter makes the holder's actor look
-// at the clock.
+// A holder learns of the loss about a second after the machine resumes, however long the lease is. No waiter is needed for that, although a waiter
+// would make the holder's actor look at the clock.
 func TestSuspended_DoneFollowsWithinASecond(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{time.Second, 14 * time.Second, time.Minute} { // the first two are much shorter than Options.Lease
@@ -179,7 +179,7 @@ func TestSuspended_AcquireAtOnceAfterIt(t *testing.T) {
 	})
 }
 
-// A short sleep shortens the lease by its length and no more: the lease is renewed as before.
+// A short sleep shortens the lease by the length of the sleep and no more. The lease is renewed as before.
 func TestSuspended_ShortSleepShortensTheLease(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -198,8 +198,8 @@ func TestSuspended_ShortSleepShortensTheLease(t *testing.T) {
 	})
 }
 
-// A request is sent before the machine sleeps, and its answer is handled only afterwards. If the lease of that request has ended meanwhile, the
-// answer makes nobody a holder.
+// A request is sent before the machine sleeps, and its answer is handled after the sleep. If the lease that Redis granted or renewed has ended by
+// then, the answer makes nobody a holder.
 func TestSuspended_AnswersFromBeforeTheSleep(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

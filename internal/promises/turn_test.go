@@ -53,9 +53,9 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	})
 }
 
-// lockInTime waits for a lock: for a fair lock until ctx ends, for any other lock at most 300 ms. The limit is for a Redisson thread that misses
-// a message and would sleep until the lease ends. That happens if a writer releases the lock after the thread has tried for it, but before the
-// thread waits.
+// lockInTime waits for a fair lock until ctx ends, and for any other lock at most 300 ms. The limit is there because a Redisson thread can miss a
+// message, and would then sleep until the lease ends. That happens if a writer releases the lock after the thread has tried to get it, but before
+// the thread waits.
 func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock) error {
 	if kind.Queued {
 		return lock.Lock(ctx, 0)

@@ -14,8 +14,8 @@ const (
 	maxPermits    = 4096                    // wake-ups that are kept for later waiters
 )
 
-// channel is a peer's subscription to the channel of one lock, semaphore or latch, shared by all its waiters.
-// The last waiter to leave ends the subscription.
+// channel is a peer's subscription to the channel of one lock, semaphore or latch. All waiters of the peer share the subscription, and the last
+// waiter to leave ends it.
 type channel struct {
 	peer    *Peer
 	name    string
@@ -25,13 +25,13 @@ type channel struct {
 	ready   chan struct{}      // closed when the attempt to subscribe has ended
 	err     error              // of that attempt; written before ready is closed
 	ended   chan struct{}      // closed when the reader has ended
-	permits chan struct{}      // one for each waiter that should try again; kept while there are no waiters
+	permits chan struct{}      // each permit lets one waiter try again; a permit that no waiter has taken stays
 	waiting atomic.Int64       // waiters that are blocked in await
 	wakes   func(ch *channel, payload string) (permits int64, ok bool)
 }
 
-// join subscribes to the channel of a lock, or shares the subscription of another waiter, and waits until the
-// server has confirmed it. Every successful join needs a leave.
+// join subscribes to the channel of a lock, or shares the subscription of another waiter. It waits until the server has confirmed the subscription.
+// Every successful join needs a leave.
 func (p *Peer) join(ctx context.Context, name string) (*channel, error) {
 	return p.joinTold(ctx, name, lockWakes)
 }
@@ -144,7 +144,7 @@ func (ch *channel) take(payload string) {
 	for range permits {
 		select {
 		case ch.permits <- struct{}{}:
-		default: // the channel is full of wake-ups without waiters, so one more is not needed
+		default: // the channel is full of permits that no waiter has taken, so one more is not needed
 			return
 		}
 	}

@@ -18,7 +18,7 @@ var (
 	fairForceReleaseScript string
 )
 
-// RFairLock is a fair lock as one thread of a peer sees it. Its clock is the peer's, which may be wrong: see Config.
+// RFairLock is a fair lock as one thread of a peer sees it. It uses the peer's wall clock, which may be wrong: see Config.ClockAhead.
 type RFairLock struct{ RLock }
 
 var _ Lock = (*RFairLock)(nil)
@@ -30,7 +30,7 @@ func (p *Peer) RFairLock(name string, thread int64) *RFairLock {
 	return l
 }
 
-// FairQueueKey is the list of waiters, FairTimeoutKey the sorted set of their timeouts.
+// FairQueueKey is the key of the list of waiters. FairTimeoutKey is the key of the sorted set of their timeouts.
 func FairQueueKey(name string) string   { return prefixed("redisson_lock_queue", name) }
 func FairTimeoutKey(name string) string { return prefixed("redisson_lock_timeout", name) }
 
@@ -43,7 +43,7 @@ func (l *RFairLock) TryLock(ctx context.Context, lease time.Duration) (bool, err
 	return err == nil && ttl == nil, err
 }
 
-// Lock waits in the queue for the lock. When ctx ends, it leaves the queue.
+// Lock waits in the queue for the lock. If ctx ends first, the thread leaves the queue.
 func (l *RFairLock) Lock(ctx context.Context, lease time.Duration) (err error) {
 	ttl, err := l.acquire(ctx, lease, true)
 	if err != nil || ttl == nil {
@@ -97,7 +97,7 @@ func (l *RFairLock) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// Release sends one release request. Redis keeps its result for a while, so a repeat changes nothing.
+// Release sends one release request. Redis keeps the result of the request for a while, so a repeated request changes nothing.
 func (l *RFairLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{l.name, FairQueueKey(l.name), FairTimeoutKey(l.name), Channel(l.name), LatchKey(l.name, requestID)}
 	freed, err := l.peer.evalInt(ctx, fairReleaseScript, keys,

@@ -20,7 +20,7 @@ type Lock interface {
 
 var _ Lock = (*RLock)(nil)
 
-// tryBy calls the function `try` once, and reports whether the lock was acquired. If it was, `try` returns nil.
+// tryBy calls the function `try` once, and reports whether the lock was acquired. `try` returns nil if it has acquired the lock.
 func tryBy(ctx context.Context, try func() (*time.Duration, error)) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -29,8 +29,8 @@ func tryBy(ctx context.Context, try func() (*time.Duration, error)) (bool, error
 	return err == nil && remaining == nil, err
 }
 
-// lockBy calls `try`, subscribes to the channel and calls `try` again. Before each further call it waits until a message arrives, or until the
-// duration that the last call returned has passed.
+// lockBy calls `try`, subscribes to the channel and calls `try` again. If `try` returns a duration, lockBy waits for a message, but no longer than
+// that duration, and then calls `try` again.
 func (p *Peer) lockBy(ctx context.Context, channel string, try func() (*time.Duration, error)) error {
 	held, err := tryBy(ctx, try)
 	if held || err != nil {

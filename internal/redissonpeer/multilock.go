@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MultiLock combines several locks into one and takes them in the given order. It is RedissonMultiLock or, with allowed > 0, RedissonRedLock, which
-// is held even if up to `allowed` members are missing. It has no keys of its own.
+// MultiLock combines several locks into one and takes them in the given order. If `allowed` is 0, it is Redisson's RedissonMultiLock. Otherwise it
+// is RedissonRedLock, which is held even if up to `allowed` members are missing. It has no keys of its own.
 type MultiLock struct {
 	locks   []*RLock
 	allowed int
@@ -83,7 +83,8 @@ func (m *MultiLock) TryLock(ctx context.Context, wait, lease time.Duration) (boo
 	return true, m.settle(ctx, acquired, lease)
 }
 
-// settle gives the acquired locks the caller's lease instead of the provisional one. A lease of 0 is left to the watchdog.
+// settle gives the acquired locks the caller's lease instead of the provisional one. If `lease` is 0, settle changes nothing, because the watchdog
+// renews the locks.
 func (m *MultiLock) settle(ctx context.Context, acquired []*RLock, lease time.Duration) error {
 	var errs []error
 	for _, lock := range acquired {

@@ -40,7 +40,7 @@ type Config struct {
 	ClockAhead time.Duration // how far the client's clock is ahead
 }
 
-// Wakeups counts the tries of waiters by what caused them.
+// Wakeups says how often waiters have tried again, with one count for each cause of a try.
 type Wakeups struct {
 	ByMessage int64 // a message on the lock's channel
 	ByTTL     int64 // the end of the lock's TTL, without a message
