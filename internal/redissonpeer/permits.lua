@@ -1,4 +1,4 @@
--- Carry out an operation of a semaphore whose permits expire, chosen by its name.
+-- Carry out one operation of a semaphore whose permits expire. ARGV[1] names the operation.
 --
 -- KEYS[1] number of free permits
 -- KEYS[2] sorted set of the held permits, with the times at which they expire

@@ -6,7 +6,7 @@
 -- ARGV[2] message to publish
 -- ARGV[3] command to publish with
 --
--- Returns 1 if it was held in that mode, else 0.
+-- Returns 1 if the lock was held in that mode, else 0.
 
 local lock, channel = KEYS[1], KEYS[2]
 local mode, message, publish = ARGV[1], ARGV[2], ARGV[3]

@@ -4,7 +4,7 @@
 -- ARGV[1] lease in ms
 -- ARGV[i + 1] owner of lock i
 --
--- Returns a list with a 1 for each lock that was renewed, and a 0 for each that its owner does not hold.
+-- Returns a list with a 1 for each lock that was renewed, and a 0 for each lock whose owner no longer holds it.
 
 local lease = ARGV[1]
 local renewed = {}

@@ -20,13 +20,13 @@ type RLock struct {
 	thread int64
 	field  string // the hash field that shows that this thread holds the lock
 
-	// lease is the lease of the last acquire, in ms. A release that is not the last one sets the lock's TTL to this value again, and so does an
-	// acquire without a lease of its own. As in Redisson, the value belongs to the lock object, and the last release resets it to the watchdog's
-	// lease.
+	// lease is the lease of the last acquire, in ms. The lock's TTL is set to this value again by an acquire without a lease of its own, and by a
+	// release after which the thread still has holds. The last release resets the value to the watchdog's lease. As in Redisson, each lock object
+	// has its own value.
 	lease atomic.Int64
 }
 
-// RLock returns the lock with this name, for one thread of the peer. A thread is nothing but its number.
+// RLock returns the lock with this name, for one thread of the peer. The number alone identifies the thread.
 func (p *Peer) RLock(name string, thread int64) *RLock {
 	l := &RLock{peer: p, name: name, thread: thread, field: p.owner(thread)}
 	l.lease.Store(milliseconds(p.watchdog.lease))
@@ -57,8 +57,8 @@ func (l *RLock) acquire(ctx context.Context, lease time.Duration) (*time.Duratio
 	return l.acquired(ttl, err, lease, watched, l.peer.watchdog)
 }
 
-// terms returns the lease of a try, and whether the watchdog renews it. A try without a lease uses l.lease: the lease of the last
-// acquire if this thread already holds the lock, else the watchdog's. In both cases the next renewal sets the watchdog's lease.
+// terms returns the lease of a try, and whether the watchdog renews it. A try without a lease uses l.lease. If this thread already
+// holds the lock, that is the lease of its last acquire; otherwise it is the watchdog's lease. Renewals always use the watchdog's lease.
 func (l *RLock) terms(lease time.Duration) (of time.Duration, watched bool) {
 	if lease > 0 {
 		return lease, false

@@ -56,8 +56,8 @@ func (s *Semaphore) Acquire(ctx context.Context, permits int) error {
 	}
 }
 
-// semaphoreWakes returns how many waiters of a semaphore a message wakes: the number of permits that the message names.
-// Redisson's listener throws on a negative number.
+// semaphoreWakes returns how many waiters of a semaphore a message wakes: one for each permit that the message names, but not more
+// than there are. Redisson's listener throws an exception on a negative number, so ok is then false.
 func semaphoreWakes(ch *channel, payload string) (permits int64, ok bool) {
 	n, err := strconv.ParseInt(payload, 10, 64)
 	if err != nil || n < 0 {

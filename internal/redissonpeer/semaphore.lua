@@ -1,4 +1,4 @@
--- Carry out an operation of a semaphore, chosen by its name.
+-- Carry out one operation of a semaphore. ARGV[1] names the operation.
 --
 -- KEYS[1] semaphore
 -- KEYS[2] channel of the semaphore

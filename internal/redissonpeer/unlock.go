@@ -20,7 +20,7 @@ const (
 	unlockMessage  = "0"
 	releaseTries   = 5 // the first request and 4 retries
 	releaseBackoff = 100 * time.Millisecond
-	latchLife      = 20 * time.Second // how long a latch exists: the longest that Redisson keeps one with its default settings
+	latchLife      = 20 * time.Second // the life of a latch: the longest time for which Redisson keeps one by default
 )
 
 // Outcome is the outcome of a release.

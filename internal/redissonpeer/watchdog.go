@@ -12,7 +12,8 @@ import (
 //go:embed renew.lua
 var renewScript string
 
-// watchdog renews the locks that were taken without a lease, whenever a third of its own lease has passed. One call renews many locks.
+// watchdog renews the locks that were taken without a lease. It renews them whenever a third of the watchdog's lease has passed. One call
+// renews many locks.
 type watchdog struct {
 	peer  *Peer
 	lease time.Duration

@@ -63,7 +63,8 @@ func compileClock(tb testing.TB, dir string) string {
 	return library
 }
 
-// Set puts the server's clock ahead of this machine's, or behind if ahead is negative. It takes effect at once.
+// Set puts the server's clock ahead of this machine's clock by the given duration. A negative duration puts it behind. The change takes effect
+// at once.
 func (c *Clock) Set(ahead time.Duration) {
 	c.tb.Helper()
 	var bytes [8]byte

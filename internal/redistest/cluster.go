@@ -201,8 +201,10 @@ func (c *Cluster) Owner(key string) *Server {
 }
 
 // Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does. If the function `while` is not nil, Move calls
-// it once, after it has moved the first key; if the slot is empty, Move never calls it. Move returns when the source knows of the target's claim to
-// the slot. If the slot were moved back before that, the target's claim, which arrives late, would win, and the source would delete the slot's keys.
+// it once, after it has moved the first key; if the slot is empty, Move never calls it.
+//
+// Move returns when the source knows of the target's claim to the slot. A caller can then safely move the slot back. If the slot were moved back
+// earlier, the target's claim would arrive afterwards and win, and the source would delete the slot's keys.
 func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -228,7 +230,7 @@ func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	await(c.tb, "the source to know the claim", func() bool { return epoch(source, to.ID()) == claim })
 }
 
-// epoch returns the config epoch with which the node with this id claims its slots, as the asked node knows it.
+// epoch asks one node for the config epoch of the node with this id. A node claims its slots with its config epoch.
 func epoch(asked *redis.Client, id string) string {
 	for line := range strings.Lines(asked.ClusterNodes(context.Background()).Val()) {
 		if fields := strings.Fields(line); len(fields) > 6 && fields[0] == id {
@@ -282,9 +284,9 @@ func (c *Cluster) replace(key string, fail func(*Server)) (old *Server) {
 	return old
 }
 
-// Switch makes a replica the master of a key, and the old master its replica, and returns when every node knows that. Nothing is lost. Do not
-// call Switch again before two node timeouts have passed: masters would not vote yet, and the old master would block its clients until the failover
-// times out.
+// Switch makes a replica the new master of a key. The old master becomes a replica of the new one. Switch returns when every node knows the new
+// master. Nothing is lost. Do not call Switch again before two node timeouts have passed: until then the masters do not vote, so the failover would
+// time out, and meanwhile the old master would block its clients.
 func (c *Cluster) Switch(key string) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -304,7 +306,8 @@ func (c *Cluster) Switch(key string) {
 	}
 	var asked time.Time
 	await(c.tb, "the replica to be the master", func() bool {
-		if time.Since(asked) > 8*time.Second { // Redis abandons a failover after five seconds, if a busy machine delays the nodes' messages
+		// If a busy machine delays the nodes' messages, Redis abandons the failover after five seconds. Then Switch asks again.
+		if time.Since(asked) > 8*time.Second {
 			asked = time.Now()
 			c.must(replica.look().ClusterFailover(ctx).Err())
 		}

@@ -99,9 +99,9 @@ func (in *instance) launch() error {
 		return err
 	}
 	defer log.Close()
-	// A new replica gets a snapshot from disk. The snapshot is then deleted, so a restarted server is empty. With
-	// diskless replication, a master withholds writes from a new replica until the replica's first sign of life, for up
-	// to a second. A failover would lose these writes.
+	// Diskless replication is off: with it, a master sends no writes to a new replica before the replica's first
+	// acknowledgement, which takes up to a second, and a failover would lose these writes. So a new replica gets a snapshot
+	// from disk. The snapshot is deleted after that, so that a restarted server is empty.
 	args := []string{
 		in.configFile(), "--port", strconv.Itoa(in.port), "--bind", host, "--unixsocket", in.socket(),
 		"--save", "", "--appendonly", "no", "--daemonize", "no",

@@ -34,7 +34,7 @@ func (s *sharedBy[T]) get(tb testing.TB, start func(testing.TB) *T) T {
 
 // keeper is a testing.TB for starting things that must outlive the test that starts them.
 type keeper struct {
-	testing.TB // nil; it is here only for the methods of the interface that are never called
+	testing.TB // nil, and embedded only to implement the interface: only the methods below may be called
 	ends       []func()
 }
 

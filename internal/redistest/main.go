@@ -22,7 +22,8 @@ var ends []func()
 // goroutines that are left. The function registered last is called first.
 func AtEnd(end func()) { ends = append(ends, end) }
 
-// tests runs the tests. Then it ends shared things, the server last, and waits for clients that are ending, before goleak looks.
+// tests runs the tests for goleak, which looks for goroutines after Run has returned. So Run also ends everything that the tests share, the server
+// last, and waits until closed clients no longer redial.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {

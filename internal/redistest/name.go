@@ -12,8 +12,8 @@ const nameLength = 80
 
 var lastName atomic.Int64
 
-// Name returns a lock name that no other call in this process returns, and that is part of no other name. The
-// name contains the test's name, and no braces or other characters that have a meaning in a lock name.
+// Name returns a new lock name at each call in this process. No such name is a substring of another. The name contains
+// the test's name. It contains no braces and no other characters that have a meaning in a lock name.
 func Name(tb testing.TB) string {
 	readable := strings.Map(plain, tb.Name())
 	if len(readable) > nameLength {

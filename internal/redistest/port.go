@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// Ports are chosen below those that the system gives to outgoing connections. Otherwise, while a server is
-// down, a client that tries to reach the server could get the server's port for its own end, and so connect to itself. The
-// ports of the cluster bus, which are 10000 higher, are also below the ports of outgoing connections.
+// The system gives higher ports than these to outgoing connections. If a server used one of those ports and were down, a
+// client that dials it could get the same port for its own end, and so connect to itself. The ports of the cluster bus,
+// which are 10000 higher than the server's, are also below the ports of outgoing connections.
 const (
 	firstPort = 11000
 	lastPort  = 21999

@@ -52,7 +52,7 @@ func StartGuarded(tb testing.TB, downAfter time.Duration) *Guarded {
 	return g
 }
 
-// Client returns a new client of whichever server is the master. It is closed when the test ends.
+// Client returns a new client of whichever server is the master. The client is closed when the test ends.
 func (g *Guarded) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	var addrs []string

@@ -8,8 +8,9 @@ import (
 )
 
 // CommandStats returns how often each of the named commands was called since the server started or since the
-// last CONFIG RESETSTAT, including calls by scripts. Names are in lower case, a subcommand as "script|load";
-// without names it returns all commands. The count of a command that was never called is 0.
+// last CONFIG RESETSTAT, including calls by scripts. Names are in lower case. The name of a subcommand has the form
+// "script|load". The count of a named command that was never called is 0. Without names, CommandStats returns the
+// counts of all commands that were called.
 //
 // The numbers are for the whole server, so they are meaningful only on a server that no other test uses.
 func (s *Server) CommandStats(tb testing.TB, names ...string) map[string]int64 {

@@ -87,8 +87,8 @@ func (a *Authority) must(err error) {
 	}
 }
 
-// StartTLS is Start for a server that accepts only TLS. The authority signs the server's certificate for 127.0.0.1, which is valid for the time
-// `good`. The server requires certificates of its clients unless args ("--tls-auth-clients", "no") say otherwise.
+// StartTLS is Start for a server that accepts only TLS. The authority signs a certificate for 127.0.0.1, which the server uses. The
+// certificate is valid for the time `good`. The server requires certificates of its clients, unless args contain "--tls-auth-clients", "no".
 func StartTLS(tb testing.TB, a *Authority, good time.Duration, args ...string) *Server {
 	tb.Helper()
 	a.sign("server", &x509.Certificate{
@@ -107,7 +107,7 @@ func (a *Authority) Trusting() *tls.Config {
 	return &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{a.Client()}, MinVersion: tls.VersionTLS12}
 }
 
-// StartTLSCluster is StartCluster for masters that accept only TLS, and use it among each other.
+// StartTLSCluster is StartCluster for masters that accept only TLS. The masters also use TLS between themselves.
 func StartTLSCluster(tb testing.TB, a *Authority, masters int, nodeTimeout time.Duration) *Cluster {
 	tb.Helper()
 	return startCluster(tb, masters, 0, nodeTimeout, []string{"--tls-cluster", "yes", "--tls-replication", "yes"}, func(args ...string) *Server {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// astray describes messages that a process is about to send and lose track of. The connection breaks soon after each of them is sent, so
-// the sender retries or gives up, and the message still arrives, late. A late acquire is a duplicate: meanwhile the runtime retries the
-// acquire or releases what it may have acquired, and the duplicate may arrive before or after these calls.
+// astray makes the next messages of a process go astray. Soon after the process has sent such a message, its connection breaks, so the process
+// retries or gives up. The message still arrives, late. A late acquire is a duplicate: the runtime also sends the acquire again, or releases
+// what it may have acquired. The duplicate may arrive before or after these calls.
 type astray struct {
 	left   int           // how many more messages go astray
 	late   time.Duration // the largest delay

@@ -29,7 +29,7 @@ func (d dice) below(limit time.Duration) time.Duration {
 	return time.Duration(mix(uint64(d)) % uint64(max(limit, 1)))
 }
 
-// stream returns a random source for one user that draws its values in sequence.
+// stream returns a random source for code that draws many values, one after the other. Unlike those of dice, its values depend on the order of draws.
 func (d dice) stream() *rand.Rand { return rand.New(rand.NewPCG(uint64(d), mix(uint64(d)))) }
 
 // between returns a random duration in [least, most), to the nanosecond, so two draws are almost never equal.

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// ledger checks what a process's Trace and Stats report, against each other and against what users got: each acquire has one outcome, each lease
-// one end.
+// ledger compares the reports of a process's Trace and its Stats with each other and with what users got. For example, each acquire must have
+// exactly one outcome, and each lease must end exactly once.
 type ledger struct {
 	o *oracle
 	p *process
@@ -33,7 +33,7 @@ type ledger struct {
 	scripts   int
 }
 
-// question identifies an acquire. The repeated acquires of one member by a multi lock share a question.
+// question identifies an acquire. If a multi lock acquires one of its members repeatedly, these acquires share a question.
 type question struct {
 	ctx  context.Context
 	name string

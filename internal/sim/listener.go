@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// listening says how a client that never acquires, like a monitor, subscribes to releases. A release counts such a subscriber among the
-// waiters.
+// listening says how a mere listener subscribes to releases. A mere listener is a client that never acquires, such as a monitor. A release
+// counts the mere listener among the waiters.
 type listening string
 
 const (
@@ -31,9 +31,9 @@ func newListening(d dice) listening {
 	return []listening{crowd, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
 }
 
-// crowdMax replaces aloneMax in worlds with a crowd. A real process behind the crowd waits until its row is called (scripts/lib/crowd.lua). But the
-// processes of the crowd do not exist, so nobody calls that row, and the real process tries again only after up to 6.25 s. If the real process has
-// lost its ticket, it also leaves the free lock to the crowd for a time, in vain.
+// crowdMax replaces aloneMax in worlds with a crowd, whose processes do not exist. A real process behind the crowd waits for the call of its row
+// (scripts/lib/crowd.lua). Nobody calls that row, so the process stops waiting for the call after up to 6.25 s, and tries. If the process has just
+// had a turn, it first leaves the free lock to the crowd, in vain.
 const crowdMax = 8 * time.Second
 
 // aloneMax is the longest time for which a lock may stay free while users wait for it. It applies after the first second to worlds with a mere

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// messenger is a user's actor, which asks for locks by messages. Sometimes it ends while it waits for a lock, or in place of a release. Then the
-// runtime has to end the wait or the lease.
+// messenger is a user's actor, which asks for locks by messages. Sometimes the actor ends while it waits for a lock, or ends without releasing the
+// lock that it holds. Then the runtime has to end the wait or the lease.
 type messenger struct {
 	u       *user
 	pid     *actor.PID

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Mutant is a world in which something is broken on purpose. The zero value breaks nothing.
+// Mutant breaks something on purpose in a world. The zero value breaks nothing.
 type Mutant struct {
 	Name   string
 	Breaks string // what it breaks, in words
@@ -19,14 +19,14 @@ type Mutant struct {
 	clock   func(time.Duration) time.Duration // turns the time that has elapsed into the time that the runtimes measure
 }
 
-// edit replaces a piece of text. In the runtime's source it changes only the named function (package.Type.Method), in the scripts
-// every occurrence.
+// edit replaces a piece of text. In the runtime's source it changes only the named function (package.Type.Method). In the scripts it
+// changes every occurrence, and the function is "".
 type edit struct{ function, old, replacement string }
 
 // InSource reports whether the mutant changes the runtime's source, and so has to be built in.
 func (m *Mutant) InSource() bool { return m.runtime != nil }
 
-// Sound returns the same worlds with nothing broken. They must report no violation.
+// Sound returns a mutant that breaks nothing, but runs in the same worlds as m. These worlds must report no violation.
 func (m *Mutant) Sound() Mutant { return Mutant{kinds: m.kinds, fault: m.fault} }
 
 func (m *Mutant) among() []kind {

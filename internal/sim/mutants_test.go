@@ -43,8 +43,9 @@ func TestMutants_Scripts(t *testing.T) {
 
 // Every broken runtime is noticed. The mutants change the runtime's source, so the test builds a copy.
 //
-// Without -sim.mutants, the test first tries the world that the table in SAFETY.md names for the mutant, and other worlds only if that one does not
-// notice it. Worlds are the same in every run, but a change of the runtime changes them. The command "make mutants" searches from the first world.
+// Without -sim.mutants, the test first tries the world that the table in SAFETY.md names for the mutant. It tries other worlds only if that world
+// does not notice the mutant. A world is the same in every run, but a change of the runtime can change it. The command "make mutants" searches
+// from the first world.
 func TestMutants_Runtime(t *testing.T) {
 	if *broken {
 		for _, f := range lookFor(t, sim.RuntimeMutants) {

@@ -11,7 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// fault is one thing that the nemesis does. It ends by itself or by heal, or is permanent.
+// fault is one thing that the nemesis does. Some faults end by themselves, some end when heal is called, and some are permanent.
 type fault struct {
 	name string
 	do   func(w *world, r *rand.Rand, p *process)
@@ -106,7 +106,9 @@ var faults = []fault{
 		w.flushScripts()
 	}},
 	{"flush data", func(w *world, r *rand.Rand, _ *process) {
-		if r.IntN(3) == 0 && w.plan.seed%2 == 0 { // tokens follow the server's clock, so no world both flushes data and sets that clock back
+		// After a flush, new tokens follow the server's clock. If that clock were also set back, tokens could decrease. So worlds with even seeds
+		// flush data, and only worlds with odd seeds set the clock back.
+		if r.IntN(3) == 0 && w.plan.seed%2 == 0 {
 			w.say("flush data")
 			over := w.oracle.loses("everything", nil)
 			w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // nobody is notified
@@ -126,7 +128,7 @@ var faults = []fault{
 		w.say("step the server's clock by %v", d)
 		over := w.plan.lease + calm // the server may take live waiters of a fair lock for dead ones
 		if d < 0 {
-			over += 2*w.plan.lease - d // to the server a late call may seem in time, so it may execute the call after the runtime has cleaned up
+			over += 2*w.plan.lease - d // the server may take a late call for one in time, and execute it after the runtime has cleaned up
 		}
 		w.troubles(nil, time.Now().Add(over))
 		w.step(d)
@@ -149,8 +151,8 @@ var errorTexts = []string{
 	"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
 }
 
-// isAnswer reports whether the server may answer a command with this error. A server that is out of memory still runs scripts that free
-// memory before they need any, and answers NOSCRIPT to unknown scripts.
+// isAnswer reports whether the server may reply to a command with the error `text`. A server that is out of memory still runs a script that
+// frees memory before it needs any. It replies NOSCRIPT, and not OOM, to a call of an unknown script.
 func (w *world) isAnswer(text, command string, args []string) bool {
 	switch command {
 	case "EVALSHA":
