@@ -36,7 +36,7 @@ func init() { childproc.Register("stopped holder", holdInChild) }
 
 // awakening is what a holder observed before and after its process was stopped (SIGSTOP) and continued (SIGCONT).
 type awakening struct {
-	Stopped time.Duration // the time between two looks at the lease, or 0 if the lease was lost before the stop
+	Stopped time.Duration // from the last look at the lease before the stop until the first look after it; 0 if the lease was lost before the stop
 	Valid   bool          // whether the lease was valid at the first look after the stop
 	Done    time.Duration // when the holder found Done closed, by the machine's clock
 	First   time.Duration // when the first look after the stop was, by the same clock
@@ -80,7 +80,7 @@ func kindOfChild() locktest.Kind {
 	return locktest.Kinds[slices.IndexFunc(locktest.Kinds, func(k locktest.Kind) bool { return k.Name == os.Getenv("KIND") })]
 }
 
-// fenced writes to a register that refuses late writes: it takes no token smaller than the largest so far.
+// fenced is the script for the register that refuses late writes. It refuses tokens smaller than the largest token so far.
 var fenced = redis.NewScript(`
 if ARGV[1] < (redis.call('get', KEYS[1]) or '') then return 0 end
 redis.call('set', KEYS[1], ARGV[1])
@@ -155,7 +155,7 @@ func TestFault_StoppedHolderKnowsWhenItContinues(t *testing.T) {
 	})
 }
 
-// showStop stops a holder for longer than its lease, until another runtime has the lock.
+// showStop stops a holder for longer than its lease. Before the holder continues, another runtime acquires the lock.
 func showStop(t *testing.T, p *locktest.Place, child *childproc.Handle, next *holdfast.Runtime, report *stopReport) {
 	for range 5 { // on a busy machine the child may lose the lease first
 		child.Send("%s", p.Name)
@@ -193,7 +193,7 @@ func lineOf(child *childproc.Handle) io.Reader { return strings.NewReader(child.
 type stopReport struct {
 	mu    sync.Mutex
 	told  []time.Duration // from SIGCONT to Done
-	naked int             // late writes to the register that accepts everything: the process was stopped between the check and the write
+	naked int             // late writes to the register that accepts everything: the process was stopped between its call of Valid and the write
 	busy  int
 }
 

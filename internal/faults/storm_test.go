@@ -23,7 +23,7 @@ import (
 // one kind.
 func TestFault_RenewalsBesideAStorm(t *testing.T) {
 	t.Parallel()
-	// The full run has 5 000 locks with leases of 10 s, and lasts 25 s. A short run does what a busy machine can do in a few seconds.
+	// The full run has 5 000 locks with leases of 10 s, and lasts 25 s. A short run is smaller, so that a busy machine finishes it in a few seconds.
 	lease := time.Duration(locktest.Scaled(10, 3)) * time.Second
 	server := redistest.Start(t)
 	var events locktest.Recorder

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// load is how many connections and scripts the masters of a cluster have had.
+// load counts the connections and scripts that the masters of a cluster have received.
 type load struct{ connections, scripts int64 }
 
 func (l load) since(before load) load {

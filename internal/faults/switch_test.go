@@ -29,7 +29,9 @@ var readers = map[string]func(*redis.ClusterOptions){
 func TestFault_PlannedSwitch(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 1, 3*time.Second)
-	const lease = 15 * time.Second // an acquire is refused after 5 s; on its own go-redis looks at the cluster again after 10 s
+	// An acquire is refused after 5 s, a third of the lease. By itself, go-redis would look at the cluster again only after 10 s, so the runtime must
+	// find the new master earlier.
+	const lease = 15 * time.Second
 	runtimes := map[string]*holdfast.Runtime{}
 	held := map[string]*holdfast.Lease{}
 	for name, change := range readers {
@@ -72,8 +74,8 @@ func TestFault_AckAfterSwitch(t *testing.T) {
 }
 
 // TestFault_SubscriptionAfterSwitch makes a master and a replica change places. go-redis does not know this yet, so a waiter subscribes at the old
-// master. The old master, now a replica, passes messages on, but a release at the new master does not count the waiter. As soon as go-redis knows the
-// new master, the subscription moves there.
+// master. The old master, now a replica, still passes messages on to the waiter. But the command that publishes a message at the new master does not
+// count this waiter as a receiver. As soon as go-redis knows the new master, the subscription moves there.
 func TestFault_SubscriptionAfterSwitch(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 1, 3*time.Second)

@@ -45,8 +45,8 @@ func showHear(t *testing.T, one, other *holdfast.Runtime) {
 	assert.Less(t, waits[len(waits)*8/10], fallback/5)
 }
 
-// TestFault_BusyWhenItAsksHowMessagesAreTold has a script keep the server busy. Meanwhile a runtime asks whether the cluster supports sharded
-// pub/sub. The runtime asks again, and then decides as other runtimes do.
+// TestFault_BusyWhenItAsksHowMessagesAreTold has a runtime ask whether the cluster supports sharded pub/sub, while a script keeps the server busy.
+// The runtime must ask again, and then use the same kind of pub/sub as the other runtime.
 func TestFault_BusyWhenItAsksHowMessagesAreTold(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 0, 15*time.Second, "--lua-time-limit", "20")
@@ -85,8 +85,8 @@ func TestFault_SentinelByAClusterClient(t *testing.T) {
 	}
 }
 
-// likeSentinels returns a client like the one that go-redis has made, but the new client learns from the test, not from the Sentinels, which server
-// is the master. Otherwise go-redis would keep listening to the Sentinels after Close.
+// likeSentinels returns a client with the options of a client that go-redis has made for Sentinels. But the new client learns from the test which
+// server is the master. If it asked the Sentinels, go-redis would keep listening to them after Close.
 func likeSentinels(t *testing.T, made redis.UniversalClient, guarded *redistest.Guarded) *redis.ClusterClient {
 	options := *made.(*redis.ClusterClient).Options()
 	require.NoError(t, made.Close())
@@ -106,8 +106,8 @@ func likeSentinels(t *testing.T, made redis.UniversalClient, guarded *redistest.
 	return client
 }
 
-// TestFault_SilentHandshakeOnACluster has a server that accepts connections and never replies. The client has no timeouts, and yet the runtime
-// subscribes and closes in time.
+// TestFault_SilentHandshakeOnACluster has a waiter subscribe at a server that accepts connections and never replies. The client has no timeouts.
+// When the waiter has been cancelled, the runtime still closes in time.
 func TestFault_SilentHandshakeOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 0, 15*time.Second)

@@ -84,7 +84,7 @@ func tlsClient(t *testing.T, addr string, config *tls.Config) *redis.Client {
 }
 
 // If the server or the client does not prove its identity, the connection is refused, the error says why, and no lock is reported as held. The
-// runtime has no option of its own that would change that.
+// runtime has no option that turns these checks off.
 func TestFault_UnverifiedTLSIsRefused(t *testing.T) {
 	t.Parallel()
 	authority, stranger := redistest.NewAuthority(t), redistest.NewAuthority(t)

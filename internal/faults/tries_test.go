@@ -40,8 +40,8 @@ func TestFault_ManyTriesAtOnce(t *testing.T) {
 	})
 }
 
-// An acquire that its caller has given up may still be in flight. A try for the other half of a read/write lock waits until that acquire is undone.
-// Then nobody has the lock or waits for it, so the try asks Redis.
+// After a caller has given up, its acquire may still be in flight. A try for the other half of the read/write lock waits until the runtime has
+// undone that acquire. Then the lock has no holder and no waiter, so the try asks Redis.
 func TestFault_TryAfterAnAbandonedAcquire(t *testing.T) {
 	t.Parallel()
 	for name, halves := range map[string]func(l *holdfast.RWLock) (first, second *holdfast.Lock){

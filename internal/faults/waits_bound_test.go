@@ -14,8 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A wait that ends before its request has been sent ends like any other, and is granted nothing later. The operating system may suspend a caller at
-// any line for longer than the caller wants to wait. In this test the suspension comes when the caller looks up the registry's shard for the lock.
+// The operating system may suspend a caller at any line for longer than the caller wants to wait. So a wait may end before its request has been
+// sent. Such a wait ends like any other, and is not granted the lock later. The test suspends the caller where it looks up the registry's shard for
+// the lock.
 func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock) (*holdfast.Lease, error){

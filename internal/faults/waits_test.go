@@ -62,7 +62,7 @@ func cancelledAsync(lock *holdfast.Lock) (*holdfast.Lease, error) {
 	return pending.Lease()
 }
 
-// waits has what eight goroutines wait for, and how their waits ended.
+// waits has the locks that eight goroutines wait for, and counts how their waits ended.
 type waits struct {
 	rt             *holdfast.Runtime
 	places         []*locktest.Place // what the goroutines wait for
@@ -84,7 +84,7 @@ func (w *waits) run(t *testing.T, acquire func() (*holdfast.Lease, error)) {
 	n := *waitsCount
 	switch {
 	case n > 0:
-	case w.places[0].Kind.Queued: // a waiter that gives up must leave the queue in Redis, which takes longer the longer the queue is
+	case w.places[0].Kind.Queued: // a waiter that gives up must leave the queue in Redis, which is slower in a longer queue
 		n = 40
 	default:
 		n = tries(w.places[0], 3_000, 200)

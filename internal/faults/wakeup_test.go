@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// fallback bounds how long a lock may stay free while a waiter has missed its message. A waiter polls after a second at the latest (PollCap of
-// actors/wait/policy.go), plus at most a quarter of that as jitter. A millisecond is added for the call.
+// fallback is the longest time for which a lock may stay free when its waiter has missed the message. The waiter polls after a second at the latest
+// (PollCap of actors/wait/policy.go). Jitter adds at most a quarter of a second. A millisecond is added for the call.
 const fallback = time.Second + time.Second/4 + time.Millisecond
 
 // passed acquires a lock, or a permit, that is passed from one holder to the next. The returned function `give` releases it.

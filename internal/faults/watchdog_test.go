@@ -227,7 +227,7 @@ func (h *hungRenewals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 	}
 }
 
-// A renewal that never returns moves no deadline: the loss is reported at the old deadline, to the millisecond.
+// A renewal that never returns does not move the lease's deadline: the loss is reported at the old deadline, within a millisecond.
 func TestFault_RenewalThatNeverReturns(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {

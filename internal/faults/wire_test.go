@@ -53,7 +53,7 @@ func (w *wire) wait(t *testing.T) *holdfast.Pending { return w.Lock(w.third).Acq
 // mine matches the requests about this lock.
 func (w *wire) mine() func(request []byte) bool { return faultproxy.Containing(w.Name) }
 
-// assertHeldBy asserts that the lease holds the lock, and holds it once.
+// assertHeldBy asserts that the lease is the lock's only holder, and holds the lock once.
 func (w *wire) assertHeldBy(t *testing.T, lease *holdfast.Lease) {
 	t.Helper()
 	assert.True(t, lease.Valid())
@@ -98,8 +98,8 @@ func (w *wire) assertNoOrphan(t *testing.T, within time.Duration) {
 	assert.LessOrEqual(t, took, within+w.stalls.Slack())
 }
 
-// arrived returns when everything that the client has ever sent has reached the server: the connections that the client has closed have ended at
-// the proxy too, and calls on the others are answered.
+// arrived returns when the server has received everything that the client has ever sent. First it waits until the connections that the client has
+// closed have ended at the proxy, too. Then it waits until a call on an open connection is answered.
 func (w *wire) arrived(t *testing.T) {
 	t.Helper()
 	locktest.Await(t, "late requests", func() bool { return !w.late() })
@@ -120,7 +120,7 @@ func (w *wire) late() bool {
 	return w.proxy.Open() > int(open)
 }
 
-// tries returns how often to try: the full number only for the plain lock, whose code the other kinds share.
+// tries returns how often to try. Only the plain lock gets the full number, because the other kinds share its code.
 func tries(p *locktest.Place, full, least int) int {
 	switch {
 	case p.Kind.Queued: // each grant needs messages, which take time

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// locktest.Kinds must list every kind of lock with one holder, because the tests of what all such kinds promise loop over it.
+// locktest.Kinds must list every kind of lock that has one holder. Many tests loop over that list to check what all these kinds promise.
 func TestKinds_AreAllTested(t *testing.T) {
 	t.Parallel()
 	var tested, all []string

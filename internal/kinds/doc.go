@@ -1,3 +1,3 @@
-// Package kinds tests each kind of lock by itself, without faults: what the kind promises and, in the files wire_*_test.go, that its keys and
-// messages in Redis are those of Redisson. The tests name the exceptions.
+// Package kinds tests each kind of lock by itself, without faults. The files wire_*_test.go test that a kind has the same keys and messages in Redis
+// as Redisson, and name the exceptions. The other files test what the kind promises.
 package kinds

@@ -150,7 +150,7 @@ func watchFairness(t *testing.T, addr, name string) func() (queued, granted []st
 	}
 }
 
-// A newcomer behind a hundred dead waiters waits for at most two of their leases, not for a hundred.
+// A newcomer behind a hundred dead waiters waits for less than two of their leases. It does not wait for a hundred leases, one after the other.
 func TestFairLock_DeadWaitersAreDropped(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(time.Second)
@@ -190,7 +190,8 @@ func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 		return state.Queue
 	}
 	locktest.Await(t, "the waiter to be in the queue, and subscribed", func() bool {
-		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // the waiter's own channel, and the channel for releases of other kinds
+		// The two channels are the waiter's own channel and the channel for releases of other kinds.
+		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2
 	})
 	require.NoError(t, child.Stop())
 	locktest.Release(t, holder)
@@ -223,8 +224,8 @@ func TestFairLock_SkewedPeer(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// A failover may bring back the place of a waiter that was granted the lock or has left. Such a place blocks no other waiter, even while the
-// process that had the place is alive.
+// After a failover, the queue may again contain the place of a waiter that was already granted the lock or has left the queue. Such a place blocks
+// no other waiter, even while the process of its former waiter is alive.
 func TestFairLock_PlaceThatCameBackIsLeft(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

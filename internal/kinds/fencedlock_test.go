@@ -27,7 +27,7 @@ func (k *tokens) check(t *testing.T, lease *holdfast.Lease) bool {
 	return ok
 }
 
-// Tokens increase however the lock goes from one goroutine or runtime to the next, and also across a restart that loses all data.
+// Tokens increase, no matter how the lock passes between goroutines and runtimes. They also increase across a restart that loses all data.
 func TestFencedLock_TokensIncrease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -61,7 +61,8 @@ func TestFencedLock_TokensIncrease(t *testing.T) {
 	t.Logf("%d holders", largest.seen)
 }
 
-// Tokens never overtake the server's clock, no matter how fast they are used up, so a server that has lost its counter continues above them.
+// Tokens never overtake the server's clock, no matter how fast they are used up. So a server that has lost its counter can start again from its
+// clock, and its tokens are larger than all earlier ones.
 func TestFencedLock_FullSpeedThenDataLoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -105,7 +106,7 @@ func TestFencedLock_ReentryKeepsTheToken(t *testing.T) {
 	locktest.Release(t, plain)
 }
 
-// Redisson increments the token counter by one. Each side continues from the number that the other has left.
+// Redisson takes a token by incrementing the counter. Holdfast and Redisson each continue from the value that the other has left in the counter.
 func TestFencedLock_RedissonGoesOn(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fenced lock")

@@ -180,8 +180,8 @@ func TestLatch_CountsEach(t *testing.T) {
 	})
 }
 
-// A latch may disappear without a message: it is evicted or deleted by hand, or the message is lost. Waiters then notice by polling, whereas
-// Redisson's waiters hang.
+// A latch may end without its waiters receiving a message: the latch is evicted or deleted by hand, or the message is lost. Our waiters then notice
+// the end by polling, whereas Redisson's waiters hang.
 func TestLatch_ProgressWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

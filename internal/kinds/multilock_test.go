@@ -36,7 +36,7 @@ func newTeam(p *locktest.Place, n int, runtimes ...*holdfast.Runtime) *team {
 	return m
 }
 
-// of returns the team's locks as another runtime sees them.
+// of returns another runtime's locks with the same names as the team's locks.
 func (m *team) of(rt *holdfast.Runtime) []*holdfast.Lock {
 	var locks []*holdfast.Lock
 	for _, place := range m.places {
@@ -168,7 +168,8 @@ func TestMultiLock_TakesMembersInOrder(t *testing.T) {
 	})
 }
 
-// While a multi lock waits for one of its members, no matter which, it does not hold the other members.
+// A multi lock may have to wait for one of its members, no matter which, while it holds others. It releases the others after a limited time, and
+// holds none of them for the rest of its wait.
 func TestMultiLock_WaitsWithBoundsWhileItHolds(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -237,7 +238,8 @@ func TestMultiLock_EndsWaitingInTime(t *testing.T) {
 
 		var err error
 		var busy *holdfast.BusyError
-		for wait := 300 * time.Millisecond; busy == nil && wait < locktest.Patience; wait *= 2 { // a wait may be too short for an answer
+		// A wait that is too short for an answer from Redis ends without a BusyError.
+		for wait := 300 * time.Millisecond; busy == nil && wait < locktest.Patience; wait *= 2 {
 			_, err = multi.Acquire(t.Context(), holdfast.WithWait(wait))
 			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 			assert.NotErrorIs(t, err, context.DeadlineExceeded)

@@ -203,7 +203,8 @@ func TestPermitSemaphore_NeverSet(t *testing.T) {
 	})
 }
 
-// The numbers follow what is set, added, acquired and released. ReleaseID works from any process, and releases all ids or none.
+// Available, Acquired and Permits follow what is set, added, acquired and released. ReleaseID works from any process, and releases either all ids or
+// none.
 func TestPermitSemaphore_Numbers(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, showPermitNumbers)

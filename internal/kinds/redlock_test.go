@@ -46,7 +46,8 @@ func newServers(t *testing.T, kind locktest.Kind, n int) *servers {
 	return s
 }
 
-// locks returns the members of one process's red lock: for each server a lock of a new runtime, which connects through that server's proxy.
+// locks returns the members of one process's red lock: one lock for each server. Each lock has a new runtime, which connects through its server's
+// proxy.
 func (s *servers) locks(t *testing.T, options holdfast.Options) (locks []*holdfast.Lock) {
 	for _, proxy := range s.proxies {
 		rt := locktest.NewRuntime(t, locktest.NewClient(t, proxy.Addr()), options)
@@ -68,7 +69,8 @@ func (s *servers) held(t *testing.T) (held []int) {
 	return held
 }
 
-// awaitHeld waits until exactly n servers have the key. It takes a while: members that answer a red lock late are released in the background.
+// awaitHeld waits until exactly n servers have the key. This may take a while, because members that answer a red lock late are released in the
+// background.
 func (s *servers) awaitHeld(t *testing.T, n int) {
 	t.Helper()
 	locktest.Await(t, "nothing else to be left", func() bool { return len(s.held(t)) == n })
@@ -112,7 +114,8 @@ func TestRedLock_HoldsAMajority(t *testing.T) {
 				elsewhere = append(elsewhere, locktest.Acquire(t, two[i]))
 			}
 			if held == 0 {
-				lease := acquireAll(t, one) // a try may be refused: a call of the refused attempt above may come late, and hold another member for a moment
+				// A try could be refused: a late call of the refused attempt above may still hold another member for a moment.
+				lease := acquireAll(t, one)
 				assert.True(t, lease.Valid())
 				require.NoError(t, lease.Release(t.Context()))
 			} else {

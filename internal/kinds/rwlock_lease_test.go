@@ -120,7 +120,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		t.Logf("alone: the writer got the lock %v after the reader's death", took)
 		assert.Less(t, took, 2*lease+stalls.Slack())
 
-		// When the leases of the dead readers have ended, a living reader is the last reader, whatever the dead ones have left behind in Redis.
+		// The dead readers leave fields in Redis. Nevertheless, when their leases have ended, a living reader is the last reader.
 		living := locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		die()
 		pending := waiting()
@@ -135,7 +135,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		assert.Less(t, time.Since(released), 500*time.Millisecond+stalls.Slack(), "woken")
 		locktest.Release(t, writer)
 
-		// If the living reader ends first, the lock ends with the dead readers' leases.
+		// If the living reader ends first, the lock expires with the leases of the dead readers.
 		living = locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		dead = die()
 		locktest.Release(t, living)
@@ -175,8 +175,8 @@ func TestRWLock_WatchdogRenewsItsOwnAlone(t *testing.T) {
 }
 
 // A writer gets the lock although readers acquire and release it without a pause. If the readers are in the writer's process, that process serves
-// all in order of arrival. By Redisson's rules, readers of another process keep the writer out for as long as they overlap. But
-// whenever no reader has the lock, new readers let the writer go first.
+// readers and writers in order of arrival. If the readers are in another process, they keep the writer out for as long as their holds overlap, by
+// Redisson's rules. But whenever no reader has the lock, new readers let the waiting writer go first.
 func TestRWLock_WritersAreNotStarved(t *testing.T) {
 	for where, elsewhere := range map[string]bool{"same process": false, "another process": true} {
 		t.Run(where, func(t *testing.T) {

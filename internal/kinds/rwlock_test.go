@@ -186,7 +186,7 @@ func TestRWLock_Downgrade(t *testing.T) {
 	})
 }
 
-// If a writer acquires the read lock as well and releases it first, it keeps the write lock, which is renewed.
+// A writer may acquire the read lock as well. When the writer has released the read lock, it still holds the write lock, which is renewed.
 func TestRWLock_ReadInsideWrite(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Unhurried(900 * time.Millisecond)
@@ -235,7 +235,7 @@ func TestRWLock_UpgradeIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// Do passes its owner on in the context, for both halves.
+// For both halves of the lock, Do passes its owner in the context to nested calls of Do.
 func TestRWLock_NestedDo(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lock, depth := p.Runtime(t, holdfast.Options{}).RWLock(p.Name), 0

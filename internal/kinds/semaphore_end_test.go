@@ -43,7 +43,7 @@ func inTimeOrLater(t *testing.T, err error) {
 	}
 }
 
-// A wait loses no permit, no matter when it ends.
+// No permit is lost, no matter at which instant a wait ends.
 func TestSemaphore_CancelLosesNoPermit(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -103,7 +103,7 @@ func TestSemaphore_CloseLeavesNothing(t *testing.T) {
 	assert.Empty(t, p.Redis.PubSubChannels(t.Context(), "*").Val())
 }
 
-// If Redis refuses a release, permits are missing, so the caller gets an error and OnEvent an event.
+// If Redis refuses a release, permits are missing. So the caller gets an error, and OnEvent is called.
 func TestSemaphore_RefusedReleaseIsReported(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -122,7 +122,8 @@ func TestSemaphore_RefusedReleaseIsReported(t *testing.T) {
 	})
 }
 
-// The results that Redis keeps for repeated calls do not pile up while a semaphore is in use, and are gone soon after.
+// Redis keeps the results of calls for a while, in case the calls are repeated. While a semaphore is in use, these results do not pile up. Soon
+// after the semaphore's last use, they are gone.
 func TestSemaphore_ResultsDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -33,8 +33,8 @@ func available(t *testing.T, s *holdfast.Semaphore, want int) {
 	assert.Equal(t, want, n)
 }
 
-// returned waits until `want` permits are free, because permits of acquires that gave up are released in the background. More than `want` must never
-// be free.
+// returned waits until `want` permits are free. Permits of acquires that gave up are released in the background, so this may take a while. More than
+// `want` must never be free.
 func returned(t *testing.T, s *holdfast.Semaphore, want int) {
 	t.Helper()
 	are := func() int {

@@ -209,8 +209,8 @@ func TestSemaphore_TooManyWaiters(t *testing.T) {
 	cancel()
 }
 
-// Waiters for three permits get theirs although other processes, whose waiters want one permit each, keep all permits in use. The waiters for
-// one permit do not starve either.
+// One process acquires three permits at a time, and does not starve although the other processes keep all permits in use. The waiters of the other
+// processes, which want one permit each, do not starve either.
 func TestSemaphore_WaitersForSeveralAreNotStarved(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

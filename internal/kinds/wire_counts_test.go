@@ -100,8 +100,8 @@ func answer(value any, err error) any {
 	return value
 }
 
-// In every operation, a semaphore or latch has the same key, TTL, messages and answers as Redisson's. All its other keys have our prefix, and
-// expire.
+// After every operation, our semaphore or latch has the same key and TTL as Redisson's, and has sent the same messages and returned the same answer.
+// All our other keys begin with our prefix, and expire.
 func TestWire_CountsLookLikeRedissons(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -247,8 +247,8 @@ func TestWire_LatchSharedWithRedisson(t *testing.T) {
 	assert.Zero(t, peer.Malformed())
 }
 
-// Redisson has two faults: when a latch is deleted, its waiters are not released, and a message with a negative number of permits makes Redisson's
-// listener throw. Our waiters are released, and we send no such message.
+// Redisson has two faults. When a latch is deleted, Redisson's waiters are not released. And a message with a negative number of permits makes
+// Redisson's listener throw. Our waiters are released, and we send no such message.
 func TestWire_WhatRedissonDoesBadly(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -39,7 +39,8 @@ func alternate(t *testing.T, rounds int, sides ...func(ctx context.Context, insi
 	assert.Equal(t, len(sides)*rounds, number)
 }
 
-// Our multi locks and Redisson's exclude each other, even if they acquire the members in opposite orders. Then timeouts end the deadlock.
+// Our multi locks and Redisson's exclude each other, even if they acquire the members in opposite orders. Opposite orders can cause a deadlock,
+// which timeouts end.
 func TestWire_MultiLockSharesWithRedisson(t *testing.T) {
 	t.Parallel()
 	for order, reversed := range map[string]bool{"same order": false, "other order": true} {

@@ -93,7 +93,8 @@ func theirPermits(t *testing.T, peer *redissonpeer.Peer, name string) *permitSid
 	return side
 }
 
-// seen describes a side's keys in Redis, in words that are the same for both sides. Our permits expire ten seconds later than Redisson's.
+// seen describes a side's keys in Redis, so that equal states of the two sides have equal descriptions. Our permits expire ten seconds later than
+// Redisson's, so seen checks the time of expiry only roughly.
 func (s *permitSide) seen(t *testing.T, client redis.UniversalClient) (all []string) {
 	t.Helper()
 	free, err := client.Get(t.Context(), s.name).Result()
@@ -113,7 +114,7 @@ func (s *permitSide) seen(t *testing.T, client redis.UniversalClient) (all []str
 	return append(all, fmt.Sprint("out ", len(out), " ", client.PTTL(t.Context(), zset).Val()))
 }
 
-// In every operation, a permit semaphore has the same keys, messages and answers as Redisson's.
+// After every operation, our permit semaphore has the same keys as Redisson's, and has sent the same messages and returned the same answer.
 func TestWire_PermitsLookLikeRedissons(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -190,8 +191,8 @@ func TestWire_PermitsContendWithRedisson(t *testing.T) {
 	assert.Zero(t, p.Redis.Exists(t.Context(), redissonpeer.PermitsKey(p.Name)).Val())
 }
 
-// Our waiters are woken by a message when Redisson's permit is released, by Redisson or by us with its ID. Redisson's waiters are woken by a message
-// when we release our lease.
+// When a permit that Redisson has acquired is released, a message wakes our waiters. Redisson may release the permit, or we may, by its ID. When we
+// release our own lease, a message wakes Redisson's waiters.
 func TestWire_PermitsWakeByMessage(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -241,7 +242,8 @@ func TestWire_PermitsWakeByMessage(t *testing.T) {
 	})
 }
 
-// Two of Redisson's threads wait for permits: each for two, or one of them for one and the other for two. Both get them when we release ours.
+// Two of Redisson's threads wait for permits. Either both want two permits, or one of them wants two and the other wants one. When we release our
+// two permits, both threads are served, one after the other.
 func TestWire_PermitsForRedissonsWhoWantSeveral(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -272,8 +274,9 @@ func TestWire_PermitsForRedissonsWhoWantSeveral(t *testing.T) {
 	})
 }
 
-// Redisson's clients may take a permit of Redisson's as soon as its lease has ended. Our side waits ten seconds longer, because the clock that set
-// the expiry may be wrong. A Redisson client whose clock is up to ten seconds ahead does not take our permits too early.
+// When the lease of a permit of Redisson's has ended, Redisson's clients may take the permit at once. Our side waits ten seconds longer, because the
+// clock that set the expiry may be wrong. Our own permits expire in Redis ten seconds after their leases, so a Redisson client whose clock is up to
+// ten seconds ahead does not take them too early.
 func TestWire_PermitsOfClientsWithOtherClocks(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -24,7 +24,7 @@ import (
 type readWriteSide struct {
 	name, uuid string
 	do         func(operation, half string, who int, lease time.Duration)
-	threads    map[string]string // names for the numbers after the UUID, in order of appearance
+	threads    map[string]string // the owners' names in the descriptions, by UUID:number; the owner that appears first is ownerA
 }
 
 func ourReadWrite(t *testing.T, rt *holdfast.Runtime, name string) *readWriteSide {
@@ -77,7 +77,7 @@ func theirHalf(peer *redissonpeer.Peer, name, half string, thread int) redissonp
 
 var afterUUID = regexp.MustCompile(`UUID:\d+`)
 
-// seen describes a side's keys in Redis, in words that are the same for both sides.
+// seen describes a side's keys in Redis, so that equal states of the two sides have equal descriptions.
 func (s *readWriteSide) seen(t *testing.T, client redis.UniversalClient) (all []string) {
 	t.Helper()
 	keys, err := client.Keys(t.Context(), "*"+s.name+"*").Result()
@@ -106,9 +106,9 @@ func (s *readWriteSide) seen(t *testing.T, client redis.UniversalClient) (all []
 	return all
 }
 
-// In every operation, a read/write lock has the same fields, readers' keys, TTLs and messages as Redisson's, with two exceptions. We send one
-// more message, when a writer continues as a reader. And we delete the timeout keys of readers that are released by force, which Redisson leaves
-// behind.
+// After every operation, our read/write lock has the same fields, readers' keys and TTLs as Redisson's, and has sent the same messages, with two
+// exceptions. We send one more message, when a writer continues as a reader. And we delete the timeout keys of readers that are released by force,
+// which Redisson leaves behind.
 func TestWire_ReadWriteLockLooksLikeRedissons(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -128,7 +128,7 @@ func TestWire_ReadWriteLockLooksLikeRedissons(t *testing.T) {
 		{"lock", "read", 2, time.Minute, ""},
 		{"lock", "read", 3, 20 * time.Second, ""},
 		{"unlock", "read", 3, 0, ""},
-		{"unlock", "read", 2, 0, ""}, // the TTL falls to that of the longest reader left
+		{"unlock", "read", 2, 0, ""}, // the TTL falls to the longest lease that is left
 		{"unlock", "read", 1, 0, ""},
 		{"lock", "write", 4, 0, ""},
 		{"unlock", "write", 4, 0, ""},
@@ -256,7 +256,7 @@ func TestWire_AllReadersAreWoken(t *testing.T) {
 	}
 }
 
-// Each side renews its own readers while the other side reads too, and neither side's leases end with the other's.
+// Each side renews its own readers while the other side reads too. A release on one side does not end the leases of the other side.
 func TestWire_ReadersBesideRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		p, lease := p.Plain(), locktest.Unhurried(900*time.Millisecond)
@@ -289,8 +289,8 @@ func TestWire_ReadersBesideRedissons(t *testing.T) {
 	})
 }
 
-// If a Redisson client dies while it holds a read lock, our writers are blocked for at most the client's lease, even if our own readers renew
-// theirs.
+// If a Redisson client dies while it holds a read lock, our writers are blocked for at most the client's lease, even if our own readers renew their
+// leases.
 func TestWire_DeadReaderOfRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Unhurried(900 * time.Millisecond)
@@ -312,8 +312,8 @@ func TestWire_DeadReaderOfRedissons(t *testing.T) {
 	})
 }
 
-// Redisson has two faults: it stops renewing a writer that has read in between, and it adds up the leases of a writer that re-enters. Holdfast does
-// neither.
+// Redisson has two faults. It stops renewing a writer that has acquired and released the read lock in between. And it adds up the leases of a writer
+// that re-enters. Holdfast does neither.
 func TestWire_WhatRedissonsReadWriteLockDoesBadly(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		p, lease := p.Plain(), locktest.Unhurried(900*time.Millisecond)

@@ -52,7 +52,7 @@ func (v *Verdict) checkIntervals(f *facts) {
 	}
 }
 
-// tokens checks that each holder has a token of its own, larger than all tokens returned before it asked (A1).
+// tokens checks A1: each holder has its own token, which is larger than all tokens that were returned before the holder called.
 func (f *facts) tokens(terms []*term) (wrong []string) {
 	byReturn := slices.Clone(terms)
 	slices.SortFunc(byReturn, func(a, b *term) int { return int(a.acquire.Return - b.acquire.Return) })
@@ -90,8 +90,8 @@ func (f *facts) writes(name string) (wrong []string) {
 	return wrong
 }
 
-// overlaps checks that no two leases that exclude each other are valid at once. Of a permit semaphore, at most as many leases may be valid at
-// once as there are permits (A3).
+// overlaps checks A3: leases that exclude each other are never valid at the same time. For a permit semaphore, the number of leases that are valid
+// at the same time never exceeds the number of permits.
 func (f *facts) overlaps(k Kind, terms []*term) []string {
 	var alone, shared locktest.Spans
 	for _, t := range terms {
@@ -117,8 +117,8 @@ func (f *facts) overlaps(k Kind, terms []*term) []string {
 	return append(alone.Overlaps(), alone.Meets(&shared)...)
 }
 
-// unknown checks A4: a look of the observer at Redis must show every lease that its holder still sees as valid after the look. Leases that were
-// released by force are excused until their holders must have learned of it.
+// unknown checks A4: if a holder still sees its lease as valid after the observer has looked at Redis, the observer must have seen that lease there.
+// A lease that was released by force is excused until its holder must have learned of the release.
 func (f *facts) unknown(name string, terms []*term) (wrong []string) {
 	looks := f.h.Looks
 	for _, t := range terms {

@@ -84,13 +84,14 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 // isGrant reports whether an operation has returned a lease.
 func (o *Op) isGrant() bool { return o.Result == isOK && (o.Do == doAcquire || o.Do == doTry) }
 
-// sentFor returns the instant at which the attempt behind a grant was sent. The server ends the lease at the local deadline plus margin, and the
-// attempt was sent one length of the lease before that end.
+// sentFor returns the instant at which the attempt that gave a grant its deadline was sent. The holder computes the deadline as that instant, plus
+// the length of the lease, minus the margin.
 func sentFor(op *Op) time.Duration { return op.Until - op.Length + margin(op.Length) }
 
-// begin is the instant from which the model may place an acquire: when the attempt behind the grant's deadline was sent, or when the user called,
-// whichever is later. Redis may have made the grant at an earlier attempt. That makes no difference: Redis has had the grant since then, so nobody
-// else can have had the lock in between. For grants that may have been released by force, see the function operations.
+// begin is the instant from which the model may place an acquire. It is the later of two instants: when the user called, and when the attempt that
+// gave the grant its deadline was sent. Redis may have made the grant even before, at an earlier attempt. That makes no difference: Redis has had
+// the grant since then, so nobody else can have had the lock in between. For grants that may have been released by force, see the function
+// operations.
 func begin(op *Op) time.Duration {
 	return min(max(op.Call, sentFor(op)), op.Return)
 }

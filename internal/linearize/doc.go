@@ -4,8 +4,9 @@
 //
 //	run.go       one run: a server, runtimes behind proxies, users (user.go), a nemesis (nemesis.go), an observer (observer.go)
 //	history.go   what is recorded: one line of JSON for each operation, look and fault
-//	check.go     the verdict about a history: check_porcupine.go by the model (model.go), check_intervals.go by assertions A1 to A5
-//	facts.go     what follows from a history without a model; queue.go: what was seen of a fair lock's queue
+//	check.go     the verdict about a history; check_porcupine.go uses the model (model.go), check_intervals.go the assertions A1 to A5
+//	facts.go     what follows from a history without the model
+//	queue.go     what the observer saw of a fair lock's queue
 //	mutant.go    scripts that are broken on purpose: the verdict must be that something is wrong
 //
 // The history of a failed run is kept in a file, whose path is in the failure's text. This checks it again:
@@ -14,26 +15,26 @@
 //
 // # Assertions
 //
-// The numbers are those of SAFETY.md, except for A5, which stands for another assertion here. The A5 of SAFETY.md, that nothing is left at the end,
-// is checked by Run.
+// The numbers are those of SAFETY.md, with one exception: A5 stands for another assertion here. Run checks the A5 of SAFETY.md, that nothing is left
+// at the end.
 //
-//	A1  tokens of one name are distinct, and each is larger than all tokens returned before it was asked for
+//	A1  tokens of one name are distinct, and each is larger than all tokens that were returned before its holder asked for it
 //	A2  a resource that refuses smaller tokens never refuses a holder whose lease is valid afterwards
-//	A3  leases that exclude each other are never valid at once, as far as their holders saw
-//	A4  a look at Redis shows every holder that sees a valid lease after the look
+//	A3  the holders of leases that exclude each other never see them as valid at the same time
+//	A4  if a holder sees its lease as valid after a look at Redis, the look has shown that lease
 //	A5  whatever is held in Redis expires; free and taken permits add up to all permits
 //	A7  one order of the operations, each at one instant, explains all answers
 //
 // # What a model cannot know
 //
 // An acquire that was given up may have taken the lock for a while, and a lost lease may still be in Redis. Nobody holds such a grant, but it keeps
-// others out. For as long as such a grant can last, the check excuses refusals, but nothing else. After a forced release, the former holders may
-// still see valid leases, for at most the length of a lease; the model knows which leases these are.
+// others out. For as long as such a grant can last, the check excuses refused tries. It excuses nothing else. After a forced release, the
+// former holders may still see valid leases, for at most the length of a lease; the model knows which leases these are.
 //
 // # Times
 //
-// All users are in one process, so one monotonic clock measures all instants, and they can be compared. For each operation, the
-// instants before its call and after its return are known. A lease lasts from the instant at which the last successful call was sent
-// until Lease.ExpiresAt: nobody else may be granted the lock in that time. The runtime's own rule limits how long the
-// server may have a grant: no copy of an acquire is executed later than a third of its lease after it was sent.
+// All users are in one process. So one monotonic clock measures all instants, and they can be compared. For each operation, the instants before its
+// call and after its return are known. A lease lasts from the instant at which the last successful call was sent until Lease.ExpiresAt. In that time
+// nobody else may be granted the lock. How long the server may have a grant follows from a rule of the runtime: no copy of an acquire is executed
+// later than a third of its lease after it was sent.
 package linearize

@@ -9,7 +9,7 @@ import (
 // slack allows for the rounding of the server's times to milliseconds.
 const slack = 8 * time.Millisecond
 
-// facts is what follows from a history without a model: how long Redis may have a grant that nobody holds, and which refusals say nothing about
+// facts is what follows from a history without the model: until when Redis may have a grant that nobody holds, and which refusals say nothing about
 // the holder.
 type facts struct {
 	h        *History
@@ -20,8 +20,8 @@ type facts struct {
 	force    map[string]map[string][]forcing // by name and grant
 }
 
-// forcing is a period: from the call of a forced release until the holder of the grant must have learned of it. findForced also uses the type for the
-// period in which operations concern a grant.
+// forcing is a period after a forced release. It lasts from the call of the forced release until the holder of the grant must have learned of it. In
+// findForced, the type also stands for another period: from the first operation that concerns a grant to the last.
 type forcing struct{ from, told time.Duration }
 
 func factsOf(h *History) *facts {
@@ -44,9 +44,9 @@ func factsOf(h *History) *facts {
 	return f
 }
 
-// remember notes until when Redis may have an operation's grant. A copy of an acquire may still be in flight when the acquire returns. It is executed
-// within a third of the acquire's lease, and then takes the lock until the runtime finds out, at most for the length of the lease. A lease that was
-// lost, or whose release was not confirmed, may stay in Redis for its whole length.
+// remember notes until when Redis may have an operation's grant. When an acquire returns, a copy of it may still be in flight. The copy is executed
+// within a third of the acquire's lease. Then it takes the lock until the runtime finds out, at most for the length of the lease. A lease that was
+// lost, or whose release was not confirmed, may also stay in Redis for its whole length.
 func (f *facts) remember(op *Op) {
 	stays := op.Return + op.Length + op.Length/3 + slack
 	switch {
@@ -66,9 +66,9 @@ func (f *facts) runtime(grant string) int {
 	return -1
 }
 
-// excused reports whether a refusal says nothing about the holder. There are three possible reasons: other users of the same runtime were acquiring
-// or releasing the lock; the lock has no permits, and its refusal names no holder; or Redis may have had a grant or permit that nobody held, and
-// refused because of it.
+// excused reports whether the refusal of a try says nothing about the holder. There are three possible reasons. Other users of the same runtime may
+// have been acquiring or releasing the lock. The refusal may name no holder, although the lock is not a permit semaphore. Or Redis may have had a
+// grant or permit that nobody held, and may have refused the try because of it.
 func (f *facts) excused(k Kind, op *Op) bool {
 	if f.crowded(op) || k.Permits == 0 && op.Holder == "" {
 		return true
@@ -97,9 +97,9 @@ func (f *facts) crowded(op *Op) bool {
 	})
 }
 
-// anyDoubt reports whether Redis may count a permit as taken although nobody holds it. Redis takes such a permit back ten seconds after the
-// permit's lease has ended. An acquire may also have taken its permit by an attempt whose reply was lost, before the attempt with which its
-// lease begins.
+// anyDoubt reports whether Redis may count a permit as taken although nobody holds it. This happens in two cases. When an acquire was cancelled or a
+// lease was lost, Redis takes the permit back only ten seconds after the permit's lease has ended. And if an acquire sends several attempts, an
+// earlier attempt, whose reply was lost, may have taken the permit before the lease begins.
 func (f *facts) anyDoubt(op *Op) bool {
 	return slices.ContainsFunc(f.ops[op.Name], func(other *Op) bool {
 		until := time.Duration(-1)
@@ -119,7 +119,7 @@ func (f *facts) findForced() {
 		lives := map[string]*forcing{} // from the first operation that concerns a grant to the last
 		for _, op := range ops {
 			from := op.Call
-			if op.isGrant() { // the attempt may have been sent for a waiter that has left since
+			if op.isGrant() { // the attempt may have been sent earlier, for a waiter that has left since
 				from = min(from, sentFor(op))
 			}
 			switch life := lives[op.Grant]; {
