@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sim"
 )
 
-// once lists worlds that have once found a bug in the runtime, or a wrong expectation of the simulation. An entry stays until the
-// plan or the nemesis changes, because its seed then means another world.
+// once lists worlds that have once found a bug in the runtime, or a wrong expectation of the simulation. An entry stays until the plan or the nemesis
+// changes: from then on, its seed gives another world.
 var once = []struct {
 	seed uint64
 	why  string

@@ -101,8 +101,8 @@ func (o *oracle) wrong(format string, args ...any) {
 	o.violation(format, args...)
 }
 
-// loses records that the server loses data from now on. The function `over`, which it returns, records when the loss ends: the time `in` after the
-// call of over.
+// loses records that the server loses data from now on. It returns the function `over`. A call of over records that the loss ends after the time
+// `in`.
 func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,8 +115,8 @@ func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	}
 }
 
-// excused reports whether a lease may be valid although the server does not know it (A4): the server has forgotten it, and the process may not have
-// noticed that yet. In a healthy process the next renewal notices the loss. A lease that is not renewed is excused until it ends.
+// excused reports whether a lease may be valid although the server does not know it (A4). This is allowed after the server has forgotten the lease,
+// until the process must have noticed. In a healthy process the next renewal notices the loss. A lease that is not renewed is excused until it ends.
 func (o *oracle) excused(h *hold) bool {
 	now, lease := time.Now(), o.w.plan.lease
 	return slices.ContainsFunc(o.forgets, func(f forgetting) bool {
@@ -162,8 +162,8 @@ type kept struct {
 	until time.Time
 }
 
-// isKept reports whether an at-least time explains why the server still has a grant. The server counts the rest of an at-least time from when it
-// executes the release, which is after the holder has sent it. So the grant may outlast the at-least time by as long as a call may take.
+// isKept reports whether an at-least time explains why the server still has a grant. The server counts the rest of an at-least time from the
+// execution of the release, and the holder sends the release earlier. So the grant may outlast the at-least time by the duration of that call.
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,13 +172,14 @@ func (o *oracle) isKept(at *place, id string) bool {
 	})
 }
 
-// keep records an at-least time. It subtracts a little, because clocks differ, and because an event is recorded a little late.
+// keep records an at-least time that ends at `until`. It makes this end a little earlier, because clocks differ, and because events are recorded a
+// little late.
 func (o *oracle) keep(h *hold, until time.Time) {
 	over := func(k kept) bool { return time.Since(k.by.seen) > k.by.least+o.w.plan.lease/3 }
 	o.kept[h.place] = append(slices.DeleteFunc(o.kept[h.place], over), kept{h, until.Add(-h.least/50 - 3*time.Millisecond)})
 }
 
-// mayKeep records that a failed re-entry may still have moved the end of an at-least time.
+// mayKeep records that a re-entry, although it failed, may have moved the end of an at-least time.
 func (o *oracle) mayKeep(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -195,8 +196,8 @@ func (o *oracle) mayStay(h *hold) {
 	}
 }
 
-// leasts checks that h does not get the lock within the at-least time of another holder (A10). There are two excuses. The server may have lost data
-// since the owner of h, or that other holder's owner, first requested the lock. Or the process of h has not yet noticed an earlier loss: h may then
+// leasts checks that h does not get the lock within the at-least time of another holder (A10). There are two excuses. First, the server may have lost
+// data since one of the two owners first requested the lock. Second, the process of h may not have noticed an earlier loss yet: it may then let h
 // share the lost grant of another reader.
 func (o *oracle) leasts(h *hold) {
 	for _, k := range o.kept[h.place] {
@@ -229,8 +230,8 @@ func (o *oracle) granted(h *hold) {
 	}
 	for i, member := range h.place.members {
 		part := *h
-		part.place, part.member, part.late = member, i+1, true // a multi lock has this member while it waits for the next one
-		part.own = part.own && part.ends                       // the at-least time of a multi lock begins when it has all members
+		part.place, part.member, part.late = member, i+1, true // late: the multi lock may have acquired this member long before the last one
+		part.own = part.own && part.ends                       // members get an at-least time only when the multi lock has them all
 		h.parts = append(h.parts, &part)
 		o.holder(&part)
 	}
@@ -269,7 +270,7 @@ type turn struct {
 	began time.Time // when its first holder was seen
 	late  bool      // the turn may have begun before its first holder was seen
 	count int
-	freed time.Time // when a holder last began to release it, so that the grant may linger from then on; zero if none has
+	freed time.Time // when a holder last began to release the grant, which may linger from then on; zero if none has
 }
 
 // inTurn checks the bounds of hand-offs inside a process (A8).
@@ -341,8 +342,8 @@ func (o *oracle) look(h *hold) bool {
 	return valid
 }
 
-// looks checks a lease. A valid holder may use the resource (A2). The server knows a valid lease, and a lease that was seen to be invalid never
-// becomes valid again (A4). A renewed lease is not lost without a cause (A3).
+// looks checks a lease. While the lease is valid, its holder may use the resource (A2), and the server knows the lease (A4). A lease that was seen to
+// be invalid never becomes valid again (A4). A renewed lease is not lost without a cause (A3).
 func (o *oracle) looks(h *hold) bool {
 	switch valid := h.lease.Valid(); {
 	case h.p.isDead():

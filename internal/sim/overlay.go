@@ -49,7 +49,7 @@ func Overlay(module, scratch string) (file string, err error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// findFunctions finds the functions that may have mutants. It returns their files, by name with the package and the type.
+// findFunctions returns the files of the functions that may have mutants, by the function's name (package.Type.Method or package.Function).
 func findFunctions(module string) (map[string][]string, error) {
 	functions := map[string][]string{}
 	look := func(path string) error {

@@ -85,8 +85,8 @@ func (p *place) bounds(reads bool) bool {
 // leased reports whether the place grants leases.
 func (p *place) leased() bool { return p.kind != semaphore && p.kind != latch }
 
-// known reports whether the server has a grant or a permit. A reader's grant needs its timeout key, too: when a reader's lease expires, the field
-// stays as long as the lock has other readers.
+// known reports whether the server has a grant or a permit. For a reader's grant, its timeout key must exist as well. When a reader's lease expires,
+// that key is gone, but the field of the grant stays as long as the lock has other readers.
 func (p *place) known(id string) bool {
 	p.w.setServerClock()
 	if p.kind != permits {
@@ -101,7 +101,7 @@ func (p *place) known(id string) bool {
 	return err == nil && int64(score) > p.w.serverNow().UnixMilli()
 }
 
-// grants returns the grants of a lock that the server has.
+// grants returns those grants of the lock that the server has.
 func (p *place) grants() []string {
 	p.w.setServerClock() // otherwise an expired key stays until the next command
 
@@ -127,7 +127,7 @@ func (p *place) message(reads bool) protocol.Kind {
 	return protocol.KindLock
 }
 
-// holderOf returns a grant of a runtime that the server has.
+// holderOf returns the id of a grant that the given runtime has on the server, or "" if it has none.
 func (p *place) holderOf(runtime string) string {
 	for _, id := range p.grants() {
 		if strings.HasPrefix(id, runtime+":") {

@@ -45,7 +45,7 @@ type process struct {
 	drains  time.Time // when Shutdown was called, or zero if it was not
 	closed  bool
 	gone    bool            // Close or Shutdown has succeeded
-	left    error           // the error of a Close or Shutdown that gave up releases; every later Close then fails, too
+	left    error           // the error of a Close or Shutdown that failed, because some releases were given up; every later Close fails, too
 	drawn   time.Time       // when draw was last called
 	ties    map[dice]uint64 // how often each value was drawn at that instant
 }
@@ -90,8 +90,9 @@ func (p *process) between(ctx context.Context) {
 	}
 }
 
-// freshen makes the runtime's client drop connections that broke while idle, by tries that may fail. With sockets, go-redis checks an idle
-// connection before it uses it again. It cannot check a simulated connection, so each broken one would cost a user an attempt.
+// freshen makes the runtime's client drop connections that broke while they were idle. It tries to acquire a lock until a try succeeds, at most 32
+// times. With sockets, go-redis checks an idle connection before it uses it again. It cannot check a simulated connection, so each broken one would
+// cost a user an attempt.
 func (p *process) freshen(ctx context.Context) {
 	for range 32 {
 		if lease, err := p.rt.Lock("fresh:" + p.name).TryAcquire(ctx); err == nil {
@@ -152,7 +153,7 @@ func shape(message []byte) (sum uint64) {
 	return sum
 }
 
-// draw returns dice for this instant. Equal draws at one instant differ only by a counter.
+// draw returns dice for this instant. If the same dice are drawn again at this instant, a counter makes them different.
 func (p *process) draw(parts ...uint64) dice {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// trouble is a time in which nothing is asserted about a process, or about all of them: a fault and the recovery from it.
+// trouble is a time in which nothing is asserted about a process, or about all processes. It covers a fault and the recovery from it.
 type trouble struct {
 	p     *process // nil for all
 	until time.Time

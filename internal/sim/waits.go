@@ -11,11 +11,11 @@ type wait struct {
 	vague bool // the wait may have been granted already, without the user knowing
 }
 
-// patienceOf bounds how long anybody waits for a free lock whose release was announced (A6). The bound covers two pauses: a process that has
-// just had its turn pauses for up to 125 ms before it tries again, and a spin lock's waiter pauses for up to 128 ms between two tries.
+// patienceOf bounds how long anybody waits for a free lock whose release was announced (A6). The bound covers two pauses. After its turn, a process
+// waits up to 125 ms before it tries again. A waiter of a spin lock pauses for up to 128 ms between two tries.
 //
-// In a world with a mere listener, a subscriber that never acquires, the bound after the first second is aloneMax. By then, the processes know that
-// the listener never acquires, so it does not lengthen their pauses. In a world with a crowd, the bound is crowdMax.
+// A mere listener is a subscriber that never acquires. In a world with a mere listener, the bound is aloneMax after the first second: by then, the
+// processes know that the listener never acquires, and it does not lengthen their pauses any more. In a world with a crowd, the bound is crowdMax.
 func (o *oracle) patienceOf(k kind) time.Duration {
 	patience := 250 * time.Millisecond
 	switch {
@@ -30,7 +30,7 @@ func (o *oracle) patienceOf(k kind) time.Duration {
 	return patience
 }
 
-// waits records that somebody begins to wait; the function `over`, which it returns, records the end.
+// waits records that somebody begins to wait. It returns the function `over`, which records the end of the wait.
 func (o *oracle) waits(p *process, who string, at *place, vague bool) (over func()) {
 	w := &wait{p, who, at, time.Now(), vague || at.kind == multiLock}
 	o.mu.Lock()
@@ -70,9 +70,9 @@ func (o *oracle) inTime(w *wait, since time.Time, why string) {
 	}
 }
 
-// known returns the time from which a process can know that a place is free or only lingers. A holder whose grant the server has forgotten
-// notices this at its next renewal, or, without renewals, at the end of its lease. Until then, the other users of its process wait for that
-// holder.
+// known returns the time from which a process can know that a place is available; the place became available at the time `free`. If the server has
+// forgotten a holder's grant, the holder notices this at its next renewal, or, without renewals, at the end of its lease. Until then, the other users
+// of its process wait for that holder.
 func (o *oracle) known(p *process, at *place, free time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()

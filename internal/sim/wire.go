@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// wire is one connection of a process to the server. In either direction, written bytes wait in a queue until their arrival time, so no
-// side waits for the other to read. Messages take no time before the first command: go-redis makes connections with a mutex locked, and a
+// wire is one connection of a process to the server. In each direction, written bytes wait in a queue until their arrival time, so a writer never
+// waits for the reader. Messages before the first command take no time. The reason is that go-redis makes connections with a mutex locked, and a
 // goroutine that waits for a mutex stops the bubble's time.
 type wire struct {
 	p    *process
@@ -133,8 +133,8 @@ func (w *wire) heldUntil(direction uint64) time.Time {
 	return w.held[direction]
 }
 
-// drawn returns the wire's own dice. The dice depend on the wire's first request, because two wires that are dialed at one
-// instant differ in nothing else that is known.
+// drawn returns the wire's own dice, and whether it has them yet. The dice depend on the wire's first request. Nothing else that is known
+// distinguishes two wires that are dialed at one instant.
 func (w *wire) drawn() (dice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

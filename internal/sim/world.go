@@ -25,7 +25,7 @@ type world struct {
 	processes []*process
 	places    []*place
 	closings  sync.WaitGroup
-	longest   time.Duration // longest wait for anything free, after all faults were healed
+	longest   time.Duration // the longest wait after all faults were healed
 	counted   map[kind]int  // grants; guarded by the oracle's mutex
 
 	disturbed map[string]int // faults; used by the nemesis alone
@@ -42,7 +42,7 @@ type world struct {
 	later   []string          // violations that were found while the server was executing commands
 	kept    []*holdfast.Lease // includes leases of dead processes
 	sources map[string]string // of mutated scripts: from the SHA of the original to that of the mutant
-	frugal  map[string]bool   // whether a script needs no memory, by sha; only those that were loaded
+	frugal  map[string]bool   // by the SHA of each loaded script: whether the script needs no memory
 }
 
 // Report is the result of a run.
@@ -192,7 +192,7 @@ func (w *world) keep(lease *holdfast.Lease) {
 // instantsMax bounds the instants of a world. The busiest worlds need some thousands; a world that needs more is in an endless loop.
 const instantsMax = 1_000_000
 
-// unique returns this instant, or the next at which nothing else happens, so the scheduler has no choice.
+// unique reserves and returns the first instant, from `at` on, at which nothing else happens. So the scheduler has no choice.
 func (w *world) unique(at time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -310,7 +310,7 @@ func (w *world) tally(ctx context.Context, at *place) {
 	case semaphore:
 		left, err = rt.Semaphore(at.name).Available(ctx)
 		least, most = permitCount-at.vague, permitCount
-		if w.isStepped() { // after a step back of the server's clock, a late copy of an acquire counts as in time, and takes permits for nobody
+		if w.isStepped() { // with its clock set back, the server may have executed a late copy of an acquire, whose permits nobody has
 			least = 0
 		}
 	case permits:
@@ -373,8 +373,9 @@ func (w *world) stays(key string) bool {
 	})
 }
 
-// toldWithin returns how long a holder takes to learn that the server has lost its grant. The holder learns it from the next renewal. If that renewal
-// arrives too late, the server refuses it, and the holder learns of the loss only when the renewal is repeated.
+// toldWithin returns the longest time in which a holder learns that the server has lost its grant. Usually the holder learns it from the next
+// renewal. But if that renewal arrives too late, the server refuses to execute it, and the holder learns of the loss only when the renewal is
+// repeated.
 func (w *world) toldWithin() time.Duration {
 	return w.plan.lease/3 + w.plan.lease/20 + 25*time.Millisecond
 }
@@ -399,8 +400,9 @@ func (w *world) spare() bool {
 	return living > 1
 }
 
-// remnants looks for grants of closed processes that the server still has, or has again because it executed a call too late. Two cases are excused.
-// After a step back of the server's clock, a late call counts as in time. And a grant that the server refused to release stays until its lease ends.
+// remnants looks for grants of closed processes on the server. The server may still have such a grant, or may have made it again by executing a call
+// too late. Two cases are excused. If the server's clock was set back, a late call counts as in time. And a grant that the server refused to release
+// stays until its lease ends.
 func (w *world) remnants() {
 	w.mu.Lock()
 	excused := w.stepped || time.Since(w.refused) <= 2*w.plan.lease // the longest lease that users ask for
@@ -436,12 +438,12 @@ func (w *world) serverNow() time.Time {
 	return time.Now().Add(w.offset)
 }
 
-// setServerClock sets the server's clock if it was stepped. It must then be called before every request to the server, because miniredis's own
-// clock stands still after a step.
+// setServerClock sets the server's clock if it was stepped. After a step, setServerClock must be called before every request to the server, because
+// from then on miniredis's own clock stands still.
 func (w *world) setServerClock() {
 	w.mu.Lock()
 	offset, stepped := w.offset, w.stepped
-	w.mu.Unlock() // before SetTime takes the server's mutex: a script's hook takes w.mu under that mutex
+	w.mu.Unlock() // not later: SetTime takes the server's mutex, and a script's hook takes w.mu while it holds that mutex
 	if stepped {
 		w.server.SetTime(time.Now().Add(offset).UTC())
 	}

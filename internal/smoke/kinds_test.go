@@ -19,7 +19,7 @@ type kind struct {
 	stays bool                                                               // the number of permits stays in Redis
 }
 
-// taking acquires something: it waits until ctx ends, or tries once.
+// taking acquires something. If `try` is set, it tries only once. If not, it waits, at most until ctx ends.
 type taking func(ctx context.Context, rt *holdfast.Runtime, name string, try bool) (held, error)
 
 // held is something that was acquired.

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) { locktest.Main(m) }
 
 const lease = 6 * time.Second // renewed after a third of it
 
-// Every kind is acquired, excludes another process, is renewed, and wakes a waiter by a message when it is released. In the end its keys are gone.
+// Every kind is acquired and excludes another process. It is renewed if it has a lease. Its release wakes a waiter by a message, unless waiters of
+// this kind poll. In the end its keys are gone.
 func TestSmoke_EveryKind(t *testing.T) {
 	server := redistest.Start(t)
 	look := locktest.NewClient(t, server.Addr())

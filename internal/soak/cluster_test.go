@@ -20,7 +20,7 @@ import (
 )
 
 // nodeTimeout is the time without an answer after which a master of the cluster counts as dead. A replica starts an election half a second later. No
-// lease is longer than one and a half times the watchdog's, so the grants of a dead master have ended before another master grants.
+// lease of the test is longer than nodeTimeout. So the grants of a dead master have ended before another master grants.
 const nodeTimeout = 3 * lease / 2
 
 // TestSoakCluster is the soak on a cluster. Its masters are killed and replaced, and its slots move.
@@ -111,7 +111,7 @@ func (s *clustered) target(dice *rand.Rand) chaos.Target {
 	return chaos.Target{Dice: dice, Server: s.servers[i], Redis: s.looks[i], Most: nodeTimeout / 4}
 }
 
-// failOver kills a master, and restarts it after the given time, which begins when its replica has taken over.
+// failOver kills a master and waits until a replica has taken over. After the further time `down`, it restarts the killed server.
 func (s *clustered) failOver(w *world, down time.Duration) {
 	w.counts.forgetful.Add(1)
 	s.cluster.FailOver(w.oneThing().name)

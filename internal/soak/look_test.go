@@ -31,7 +31,7 @@ type look struct {
 	stalled    time.Duration // the longest stall of the machine since the last fault
 	starved    int64         // calls that were repeated because of stalls
 	wrong      []string
-	excused    int // violations that surprises excuse; without surprises they are in the field wrong
+	excused    int // violations that were excused because there were surprises; they are not in the field wrong
 }
 
 func (l look) String() string {
@@ -107,8 +107,8 @@ func (w *world) left() []string {
 	})
 }
 
-// late returns an error text if the last process was served too late after the last fault. A stall of the machine delays every process, several times
-// over, so the bound grows with it.
+// late returns an error text if the last process was served too late after the last fault. The bound grows with the longest stall of the machine,
+// because a stall delays every process several times.
 func (l look) late() []string {
 	if most := 5 * (time.Second + l.stalled); l.served > most {
 		return []string{fmt.Sprintf("the last process was served %v after the last fault, later than %v", l.served, most)}
@@ -116,9 +116,9 @@ func (l look) late() []string {
 	return nil
 }
 
-// serve makes every process get each of the given things once more. Calls may fail at first if the faults have only just ended. They may also
-// fail if the machine stalls for longer than an attempt waits for its answer: leases are short, and so is that wait. A release is then not
-// confirmed, and waiters get the error that Redis does not answer.
+// serve makes every process get each of the given things once more. It repeats failed calls in two cases. The faults may have only just ended. Or the
+// machine may have stalled for longer than an attempt waits for its answer, which is not long, because leases are short. After such a stall, a
+// release is not confirmed, and waiters get the error that Redis does not answer.
 func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	mayFail := func(err error) bool {
 		return !isMistake(err) && (justHealed || w.stalls.Worst() >= rpc.Window(lease))
@@ -151,9 +151,9 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 
 // check returns the violations among the recorded holds, or how many there were if all are excused. Then it forgets the holds.
 //
-// Failovers that the test makes excuse nothing. A master counts as dead only after a silence that is longer than all leases, so grants that the new
-// master does not know have ended before it grants. But on a busy machine a master that still grants may count as dead. Such a failover is a
-// surprise, and excuses violations.
+// Failovers that the test makes excuse nothing. A master counts as dead only after it was silent for longer than any lease lasts. So the grants that
+// the new master does not know have ended before it grants. But on a busy machine, a master may count as dead although it still grants. Such a
+// failover is a surprise, and excuses violations.
 func (g *thing) check(surprises int) (wrong []string, excused int) {
 	meets, most := g.spans.Meets(&g.readers), g.spans.AtOnce()
 	wrong = append(meets, g.tokens.disorder()...)

@@ -92,11 +92,11 @@ func (w *world) measured(f func()) pace {
 	}
 }
 
-// storms returns error texts for a round in which the processes put too much load on the servers. They may run at most three times as many scripts
-// as in the quiet round. For connections the quiet round is no measure, since it needs hardly any once the pools are filled. A fault may make a
-// client open its whole pool again: connections break, or are given up because a reply is late. Until a server is back or a new password is known,
-// each attempt opens one more connection. So for each fault, the disturbed clients may open three times as many connections as they have when the
-// fault begins. A fault of a link or a process disturbs one client, a fault of a server disturbs all.
+// storms returns error texts for a round in which the processes put too much load on the servers. The processes may run at most three times as many
+// scripts per second as in the quiet round. The quiet round is no measure for connections, since hardly any are opened once the pools are filled. A
+// fault may make a client open its whole pool again, because connections break, or because the client gives them up when a reply is late. Until a
+// server is back or a new password is known, each attempt opens one more connection. So for each fault, the disturbed clients may open three times as
+// many connections as they have when the fault begins. A fault of a link or a process disturbs one client, and a fault of a server disturbs all.
 func (l look) storms(quiet look) (wrong []string) {
 	if most := 3 * quiet.pace.scripts; l.pace.scripts > most {
 		wrong = append(wrong, fmt.Sprintf("%.0f scripts per second, more than %.0f", l.pace.scripts, most))

@@ -86,8 +86,8 @@ func soak(t *testing.T, w *world, written string, length, between time.Duration)
 	}
 }
 
-// round runs users, and a storm that begins no fault after d. The users continue until the last fault is over. Then every process must be served,
-// and when nobody holds anything the test checks the results.
+// round runs users and a storm. After the time d, the storm begins no more faults, and the users continue until the last fault is over. Then every
+// process must be served. When nobody holds anything any more, the test checks the results.
 func (w *world) round(d time.Duration, storm func(context.Context)) look {
 	users, stop := context.WithCancel(context.Background())
 	defer stop()

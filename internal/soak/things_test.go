@@ -13,12 +13,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// thing is a lock or a semaphore that users contend for. The field limit says how many of its spans, the times for which it was held,
-// may overlap. Spans of readers may overlap freely.
+// thing is a lock or a semaphore that users contend for. Its spans are the times for which it was held. At most `limit` of them may overlap. Spans of
+// readers may overlap freely.
 type thing struct {
 	name  string
 	limit int
-	// outlasts is set if a lost permit stays taken: in a PermitSemaphore for ten seconds after its lease, in a Semaphore for ever
+	// outlasts is set if a lost permit stays taken. In a PermitSemaphore it stays for ten seconds after its lease, in a Semaphore for ever.
 	outlasts bool
 	// use acquires the thing, holds it for a while, and releases it.
 	use func(ctx context.Context, rt *holdfast.Runtime, d time.Duration, options ...holdfast.AcquireOption) error
