@@ -57,11 +57,11 @@ var Lock = &Kind{
 	ForceRelease: forceReleaseLock,
 }
 
-// Arguments are the key and the channel of an exclusive lock, as arguments of a command. To convert a string to an argument costs an allocation,
-// so the actor of a lock keeps the Arguments of the lock. They begin as the zero value, and the first call fills them in.
+// Arguments are the key and the channel of an exclusive lock, converted to arguments of a command. Each conversion of a string costs an
+// allocation, so the actor of a lock keeps the Arguments of that lock. The zero value is ready for use: the first call fills it in.
 type Arguments struct{ key, channel any }
 
-// of returns the arguments of a lock. If a is nil, they are not kept.
+// of returns the key and the channel of a lock, and keeps them in a unless a is nil.
 func (a *Arguments) of(raw string) (key, channel any) {
 	if a == nil {
 		return raw, LockChannel(raw)
@@ -100,8 +100,8 @@ func passLock(s *Site, raw string, t Terms) Call {
 // keep returns Terms.Keep in whole milliseconds, as an argument of a release. It is rounded up, so that the lock does not become free too early.
 func (t *Terms) keep() int64 { return (max(t.Keep, 0) + time.Millisecond - 1).Milliseconds() }
 
-// Nobody returns the owner field of a lock that stays taken after its grant was released. No grant has this field, because the numbers of
-// grants are positive.
+// Nobody returns the owner field that replaces this grant's field if the lock stays taken after the release (Terms.Keep). No grant has such a
+// field, because the numbers of grants are positive.
 func Nobody(grant string) string {
 	runtime, number, _ := strings.Cut(grant, ":")
 	return runtime + ":-" + number
@@ -158,7 +158,7 @@ type Acquired struct {
 	Holder      string        // one of the holders of a busy lock, or empty if the reply names none
 	Subscribers int           // number of subscribers of the lock's channel, if the call asked for it, or 0 if unknown
 	Place       int           // the place of this process in the crowd (see lib/crowd.lua), from 1, or 0 if there is no crowd
-	Ticket      int64         // its ticket in the crowd, or 0 if the process need not wait until its row of the crowd is called
+	Ticket      int64         // the ticket of this process in the crowd, or 0 if the process need not wait for the call of its row
 	NotSet      bool          // nothing is available because the number of permits is not set: see Kind.NotSet
 	Strange     bool          // the key holds a string, the lock of another library
 
@@ -167,11 +167,11 @@ type Acquired struct {
 	Queued bool   // the grant is now in Redis' queue
 	Joined int64  // server time in microseconds at which this call put the grant at the end of the queue, or 0 if it did not
 	First  bool   // the grant is at the head of the queue
-	Next   string // the head of the queue, if the lock is free and the head is another waiter of this runtime, which may take it; otherwise empty
+	Next   string // another waiter of this runtime that may take the lock: the lock is free and that waiter is at the head of the queue; or empty
 }
 
-// A reply that grants something names the grant. So if a connection gets out of step, and a call receives the reply to another call, that reply
-// grants nothing.
+// A reply that grants something names the grant. If a connection gets out of step, a call may receive the reply to another call. That reply
+// names another grant, so it grants nothing.
 
 // ReadAcquired reads the reply of an acquire for this grant.
 func ReadAcquired(reply any, grant string) (Acquired, error) {
@@ -273,8 +273,8 @@ func readBusy(list []any) (a Acquired, ok bool) {
 // Released is the reply of a release.
 type Released struct {
 	Held      bool   // the grant held the lock
-	Receivers int    // subscribers that were notified; negative if no message was sent, because others still hold the lock
-	Heir      string // the grant that now has the lock, if it was named as heir and was next
+	Receivers int    // number of subscribers that were notified; negative if no message was sent, because others still hold the lock
+	Heir      string // Terms.Heir if that grant now has the lock, or empty
 }
 
 // ReadReleased reads the reply of a release.
@@ -322,9 +322,9 @@ func ReadFreed(reply any) (grants []string, err error) {
 
 // Passed is the reply of a pass.
 type Passed struct {
-	Held      bool // the grant to which the lock was passed holds it
+	Held      bool // the new grant holds the lock
 	Tokens    Tokens
-	Receivers int // at the end of a turn, subscribers that were notified because the lock is free, or 0 if the lock is not free
+	Receivers int // number of subscribers that were notified because the turn has ended and the lock is free, or 0 if the lock is not free
 }
 
 // ReadPassed reads the reply of a pass to this grant.

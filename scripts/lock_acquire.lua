@@ -1,11 +1,12 @@
--- lock_acquire: take the lock for a new grant if it is free. A retry of the same attempt is granted again, and counts once.
+-- lock_acquire: take the lock for a new grant if it is free. A retry of the same attempt is granted again, but the number
+-- of holds stays 1.
 --
 -- KEYS[1] lock        hash  {name}
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' for a busy reply of two parts; the lock's channel for one of five parts. The channel begins with + if the runtime has a
---                     ticket (lib/crowd.lua), or with - if the runtime has just had the lock
+-- ARGV[4] report      '' if a busy reply should have two parts; the lock's channel if it should have five. The script gets the channel with a
+--                     + before it if the runtime has a ticket (lib/crowd.lua), and with a - before it if the runtime has just had the lock
 --
 -- Returns grant (granted) | {ttl in ms or -1, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket or 0} (busy; see join_crowd) | error LATE ms | error FOREIGN text

@@ -1,5 +1,5 @@
--- lock_release: free the lock if this grant holds it, and wake the waiters. A retry changes nothing. HDEL, unlike HINCRBY, needs no
--- memory, so unlocking works at maxmemory. Redis deletes a hash when its last field is deleted.
+-- lock_release: free the lock if this grant holds it, and wake the waiters. A retry changes nothing. HDEL is used
+-- instead of HINCRBY, because HDEL needs no memory and thus works at maxmemory. Redis deletes a hash when its last field is deleted.
 --
 -- KEYS[1] lock    hash     {name}
 -- KEYS[2] channel channel  redisson_lock__channel:{name}

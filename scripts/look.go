@@ -94,8 +94,9 @@ func IsSideKey(key string) bool {
 // ChannelPattern is a pattern that matches the channels of all locks.
 const ChannelPattern = "redisson_*"
 
-// RawNames returns the names, after Options.NameMapper, of the locks that may use this channel. There are none if it is not the channel of a lock.
-// There are two if the channel has a name in braces, because "x" and "{x}" share their channels, except those of latches.
+// RawNames returns the names, after Options.NameMapper, of the locks that may use this channel. If the channel does not belong to a lock, RawNames
+// returns no name. If the name in the channel is "{x}", RawNames returns two names, "x" and "{x}", because these two locks have the same channels
+// (unless they are latches).
 func RawNames(channel string) []string {
 	if name, ok := strings.CutPrefix(channel, "redisson_countdownlatch__channel__"); ok {
 		if inner, ok := unbraced(name); ok {
@@ -118,8 +119,7 @@ func RawNames(channel string) []string {
 	return rawNames(rest)
 }
 
-// rawNames does the reverse of the function prefixed. It gets the part of a key or channel behind the prefix, and returns the names that this part
-// may stand for.
+// rawNames returns the names for which the function prefixed makes this key or channel. The parameter `rest` is the part after the prefix.
 func rawNames(rest string) (names []string) {
 	if inner, ok := unbraced(rest); ok && !strings.Contains(inner, "{") {
 		names = append(names, inner)

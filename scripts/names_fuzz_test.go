@@ -70,8 +70,9 @@ func redissons(kind *scripts.Kind, name string) []string {
 	return []string{name, peer.Channel(name)}
 }
 
-// Two names share no key, with two exceptions that come from Redisson. x and {x} have the same hash tag, so they share all keys except the
-// locks' own. And a name with braces may look like the key of another lock; a name without braces never does.
+// Two names share no key, with two exceptions that come from Redisson. First, x and {x} have the same hash tag, so only the keys of the locks
+// themselves differ, and all further keys are the same. Second, a name may look like the key of another lock, but
+// only if the name has braces.
 func FuzzNames_OfTwoLocksDoNotMeet(f *testing.F) {
 	for i, name := range odd {
 		f.Add(name, odd[(i+1)%len(odd)])

@@ -196,7 +196,7 @@ func TestPermits_NumbersAreRepeatable(t *testing.T) {
 	})
 }
 
-// Any number of permits can be released in one call, all of them or none.
+// One call can release any number of permits. If one of them is not held, the call releases none.
 func TestPermitsRelease_VeryMany(t *testing.T) {
 	const many = 20_000
 	t.Parallel()

@@ -1,4 +1,5 @@
--- read_release: end one reader's hold. After the last live reader, free the lock and wake the waiters. A retry changes nothing.
+-- read_release: end one reader's hold. If nobody else holds the lock, free it and wake the waiters. Readers whose leases have expired do not
+-- count as holders. A retry changes nothing.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}

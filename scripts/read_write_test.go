@@ -264,7 +264,8 @@ func TestReadWrite_ForeignKeysAndLateCalls(t *testing.T) {
 	})
 }
 
-// A reader's release looks at all other readers only if no other reader has a longer lease.
+// A reader's release compares its own lease with the TTL of the lock. If the TTL is longer, it is the lease of another reader, and remains. If
+// not, the release reads the leases of all other readers.
 func TestReadRelease_LooksAtOthersWhenItWasTheLongest(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -21,7 +21,7 @@ type Class uint8
 const (
 	Done     Class = iota // executed, the reply has the result
 	Refused               // certainly not executed; the cause may be temporary
-	Rejected              // refused, and a retry would not help; a script that lacks a right may have run up to the refused command
+	Rejected              // refused, and a retry would not help; if a command of the script was refused, earlier ones may have been executed
 	Unknown               // executed or not, or still in flight
 )
 
@@ -31,8 +31,8 @@ func (c Class) String() string {
 }
 
 // These are the codes of temporary refusals by the server: nothing of the script was executed. An unhealthy server sends the codes in ofServer to all
-// clients, or to all clients that write. WRONGPASS and NOAUTH are among them, because they end when the rotation of a password is complete. The
-// codes in ofCall concern a single call.
+// clients, or to all clients that write. WRONGPASS and NOAUTH are temporary, too: during the rotation of a password, the server sends them until the
+// rotation is complete. The codes in ofCall concern a single call.
 var (
 	ofServer = []string{"LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "WRONGPASS", "NOAUTH"}
 	ofCall   = []string{"NOSCRIPT", "TRYAGAIN", "MOVED", "ASK", "LATE"}
@@ -63,7 +63,7 @@ func classify(err error) Class {
 
 func classifyServer(text string) Class {
 	if strings.Contains(text, "unknown subcommand 'setinfo'") {
-		return Unknown // a reply of older servers to the handshake of go-redis, not to the call: the connection is out of step
+		return Unknown // the connection is out of step: an older server replied this to the handshake of go-redis, not to the call
 	}
 	if unwell(text) || slices.Contains(ofCall, codeOf(text)) {
 		return Refused
@@ -136,8 +136,8 @@ func Explain(err error) error {
 	return err
 }
 
-// Explain explains an error of this call, an acquire. If Options.Migrating could have made the acquire wait for a lock of another library, the
-// text mentions that option.
+// Explain does the same as the function Explain for an error of this call, which is an acquire. If the key may be a lock of another library, the
+// text also mentions Options.Migrating, with which the acquire would wait for that lock.
 func (c *Call) Explain(err error) error {
 	err = Explain(err)
 	if c.Script != nil && c.Script.Migrating != nil && errors.Is(err, protocol.ErrForeignKey) && strings.Contains(err.Error(), "WRONGTYPE") {
@@ -149,15 +149,15 @@ func (c *Call) Explain(err error) error {
 // keyOfType matches the line of a script's header that says which type a key has.
 var keyOfType = regexp.MustCompile(`(?m)^-- KEYS\[(\d)\] \w+ +(string|hash|list|zset) `)
 
-// WithKeys adds the keys of the call to a WRONGTYPE error, because the server does not say which key has another type. For each key it adds the type
-// that the key should have, which it reads from the script's header. Other errors are returned unchanged.
+// WithKeys adds the keys of the call to a WRONGTYPE error, because the server does not say which key has the wrong type. With each key, it
+// names the type that the key should have, as stated in the script's header. Other errors are returned unchanged.
 func (c *Call) WithKeys(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		return err
 	}
 	var keys []string
 	for _, found := range keyOfType.FindAllStringSubmatch(c.Script.Source, -1) {
-		if n := int(found[1][0] - '0'); n <= len(c.Keys()) { // the last key may be one that only bundles have
+		if n := int(found[1][0] - '0'); n <= len(c.Keys()) { // the header may list a key that the script has only in a bundle
 			keys = append(keys, fmt.Sprintf("%q a %s", c.Keys()[n-1], found[2]))
 		}
 	}

@@ -83,8 +83,8 @@ func TestReached(t *testing.T) {
 	}
 }
 
-// Redis does not say which key has another type. WithKeys names all keys of the call. It does not name channels and prefixes, which are KEYS of the
-// script, too. The error still begins with its code.
+// Redis does not say which key has the wrong type, so WithKeys names all keys of the call. It does not name the channels and prefixes that the script
+// also gets in KEYS. The error still begins with its code.
 func TestWithKeys_NamesTheKeysOfTheCall(t *testing.T) {
 	t.Parallel()
 	wrong := serverError("WRONGTYPE Operation against a key")

@@ -1,6 +1,6 @@
-// Package scripts contains everything that runs inside Redis: one Lua file per operation, the names of the keys, typed Go functions that
-// build the calls of the scripts, and others that read the replies. No other package deals with argument positions, and only Runtime.Check
-// reads raw replies itself. The package is an internal part of the runtime, without a promise of compatibility.
+// Package scripts contains everything that runs inside Redis, as one Lua file per operation. It also contains the names of the keys, and typed Go
+// functions that build the calls of the scripts and read the replies. No other package deals with argument positions. Runtime.Check is the only
+// code outside the package that reads raw replies. The package is an internal part of the runtime, without a promise of compatibility.
 package scripts
 
 import (
@@ -20,8 +20,8 @@ type Script struct {
 	sha    any    // SHA as an interface value, so that calls need not allocate it
 
 	written   string  // the source as it is in the file, with the includes not yet in place
-	Many      *Script // does the same for many locks with one call, or nil if there is none
-	Migrating *Script // the script for Options.Migrating, or nil if there is none
+	Many      *Script // the variant that does the same for many locks with one call, or nil if there is none
+	Migrating *Script // the variant for Options.Migrating, or nil if there is none
 }
 
 //go:embed lib/*.lua
@@ -59,9 +59,9 @@ type Call struct {
 	Script *Script
 	// Command is EVALSHA, the SHA, the number of keys, the keys, the arguments.
 	Command []any
-	// notAfter is the position in Command of the server time after which the script refuses to run, or 0 if there is none.
+	// notAfter is a position in Command, or 0 if there is none. At this position is the server time after which the script refuses to run.
 	notAfter int
-	// minToken is the position in Command of the server time that is a lower bound of fencing tokens, or 0 if there is none.
+	// minToken is a position in Command, or 0 if there is none. At this position is the server time that is a lower bound of fencing tokens.
 	minToken int
 	// Limit is an upper bound for SetNotAfter (server time in ms), or 0 if there is none.
 	Limit int64
@@ -94,7 +94,7 @@ func newCallIn(room *Room, s *Script, keys, args, notAfter int) Call {
 	return c
 }
 
-// Bounded reports whether the script refuses to run late, so that SetNotAfter must be called before sending.
+// Bounded reports whether the script refuses to run late. If so, SetNotAfter must be called before the call is sent.
 func (c Call) Bounded() bool { return c.notAfter > 0 }
 
 // SetNotAfter sets the server time, in ms, after which the script refuses to run.
@@ -105,7 +105,7 @@ func (c Call) SetNotAfter(ms int64) {
 	c.Command[c.notAfter] = ms
 }
 
-// TakesTokens reports whether the script issues fencing tokens, so that SetMinToken must be called before sending.
+// TakesTokens reports whether the script issues fencing tokens. If so, SetMinToken must be called before the call is sent.
 func (c Call) TakesTokens() bool { return c.minToken > 0 }
 
 // SetMinToken sets the lower bound of fencing tokens: server time in microseconds.

@@ -1,7 +1,8 @@
--- write_release: end the writer's hold and wake all waiters. If the same owner also reads, the lock becomes a read lock for as long
--- as its reader holds it. A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory.
--- If `keep` is not 0, `nobody` becomes the holder of the write lock for that time, and at least for as long as the owner's read lease lasts: see
--- lock_keep.
+-- write_release: end the writer's hold and wake all waiters. If the same owner also holds the read lock, the lock becomes a read lock until that
+-- hold ends. A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory.
+--
+-- If `keep` is not 0, the write lock stays taken, with `nobody` as its holder (see lock_keep). It stays taken for `keep` ms, or until the owner's
+-- read lease ends if that is later.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}

@@ -79,8 +79,8 @@ end
 -- The set decides the order and nothing else, so errors are ignored. Without the right to use the set, nobody gets a ticket.
 local function row_of(ticket) return math.floor((tonumber(ticket) or 0) / 16) end
 
--- last_in_front returns the last of the rows in front. That is the row of the runtime that has exactly 16 others ahead of it. If the crowd has no
--- such runtime, it is the row of the last runtime.
+-- last_in_front returns the last of the rows in front: the row of the 17th runtime of the crowd. If there are fewer runtimes, it returns the row of
+-- the last one.
 local function last_in_front(crowd)
   return row_of(redis.pcall('zrange', crowd, 16, 16, 'withscores')[2] or redis.pcall('zrange', crowd, -1, -1, 'withscores')[2])
 end
@@ -100,7 +100,7 @@ local function yields(report, grant)
 end
 
 -- take_ticket puts the runtime behind all others, and returns its place, from 0. `last` is the last ticket, or nil if there is none. The first ticket
--- begins a row. The set expires 10 minutes after its newest row has begun.
+-- is 32, which begins a row. The set expires 10 minutes after its newest row has begun.
 local function take_ticket(crowd, runtime, last)
   local ticket = math.floor(last or 31) + 1
   redis.pcall('zadd', crowd, ticket, runtime)
@@ -113,10 +113,10 @@ end
 --   the place of the runtime in the crowd, from 1, or 0 if there is no crowd or the user has no right to the set;
 --   the ticket of the runtime, or 0 if the runtime need not wait for the call of its row.
 --
--- In three cases, even a runtime behind the rows in front does not wait for the call of its row:
--- 1. if its row is the next one, which might be called before the runtime subscribes;
--- 2. if it is among the first 33 runtimes: unless tickets were removed, these are in the rows in front or the next row;
--- 3. if there are fewer than 8 subscribers: the more than 16 runtimes of the rows in front should all subscribe. Most of them must have died, and
+-- A runtime behind the rows in front does not wait for the call of its row in three cases:
+-- 1. Its row is the next one, which might be called before the runtime subscribes.
+-- 2. It is among the first 33 runtimes. Unless tickets were removed, these are in the rows in front or in the next row.
+-- 3. There are fewer than 8 subscribers. The rows in front have more than 16 runtimes, which should all subscribe. So most of these have died, and
 --    perhaps nobody is left to call rows.
 local function join_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
@@ -135,8 +135,8 @@ local function join_crowd(report, grant)
   return n, place + 1, row_of(ticket) > last_in_front(crowd) + 1 and math.floor(ticket) or 0
 end
 
--- leave_crowd removes a runtime from the crowd when the runtime gets the lock, and calls the rows that have come to the front. It calls at
--- most 100 rows, because foreign values in the set may have any score.
+-- leave_crowd removes a runtime from the crowd when the runtime gets the lock, and calls the rows that have come to the front. If the set
+-- contains foreign values, these may have any score, so leave_crowd calls at most 100 rows.
 local function leave_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local place = mark == '+' and redis.pcall('zrank', crowd, runtime)

@@ -1,4 +1,4 @@
--- permit_acquire: take a permit if one is free. A retry of the same attempt is granted again, and counts once.
+-- permit_acquire: take a permit if one is free. A retry of the same attempt gets the same permit again.
 --
 -- KEYS[1] permits   string   {name}, the number of free permits
 -- KEYS[2] timeouts  zset     {name}:timeout, permit -> its expiry, ms of server time

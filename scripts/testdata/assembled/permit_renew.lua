@@ -4,7 +4,7 @@
 -- ARGV[1] lease     ms
 -- ARGV[2] not_after server time in ms, after which nothing is renewed
 -- ARGV[3] first     hexadecimal form of the first permit
--- ARGV[n] id        of the others, in the order of KEYS
+-- ARGV[n] id        hexadecimal forms of the other permits, in the order of KEYS
 --
 -- Returns {first, position, ...}: the positions (from 1) of the permits that are no longer held | error LATE ms
 local lease, not_after, first = tonumber(ARGV[1]), ARGV[2], ARGV[3]
@@ -77,7 +77,7 @@ local function reap(permits, timeouts, channel, publish, now)
 end
 
 -- prolong sets the expiry of a permit. If Redis refuses that at maxmemory, prolong removes the permit and adds it again. Redis allows the removal,
--- which needs no memory, and once a script has written, Redis also allows its writes that need memory.
+-- because it needs no memory. After the first write of a script, Redis also allows the script's writes that need memory.
 local function prolong(timeouts, permit, till)
   local refused = redis.pcall('zadd', timeouts, till, permit)
   if type(refused) ~= 'table' then return nil end

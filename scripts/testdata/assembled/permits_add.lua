@@ -1,4 +1,5 @@
--- permits_add: change the number of permits of a semaphore. A retry changes nothing. Without the key the number is 0.
+-- permits_add: change the number of permits of a semaphore. A retry changes nothing. If the key does not exist, the number
+-- was 0.
 --
 -- KEYS[1] permits   string   {name}, the number of free permits
 -- KEYS[2] timeouts  zset     {name}:timeout, permit -> its expiry, ms of server time

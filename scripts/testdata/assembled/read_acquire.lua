@@ -1,6 +1,6 @@
 -- read_acquire: acquire the read lock, unless a writer of another owner holds the lock. A retry of the same attempt is granted
--- again, and counts once. TTLs are only raised, because other readers may have longer leases, and a delayed duplicate must not
--- shorten a lease.
+-- again, but the number of holds stays 1. The script raises TTLs, but never lowers them: another reader may have a longer lease, and a
+-- delayed duplicate must not shorten a lease.
 --
 -- KEYS[1] lock        hash    {name}, with mode
 -- KEYS[2] timeout     string  {name}:grant:rwlock_timeout:1

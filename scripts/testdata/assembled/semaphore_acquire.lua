@@ -1,7 +1,7 @@
 -- semaphore_acquire: take permits for as many waiters of one process as possible, in order. A retry takes no more, and returns what was taken.
 --
--- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its
--- runtime. Then no other runtime (that supports reservations) takes permits. The reservation ends when a waiter of the runtime is
+-- A waiter for several permits would starve if others kept taking single permits. So its runtime may reserve the semaphore. During the
+-- reservation, no other runtime takes permits, except one that does not support reservations. The reservation ends when a waiter of the runtime is
 -- served, when the runtime ends it, or when it expires. In the first two cases, nobody may reserve for the next `rest` ms.
 --
 -- KEYS[1] semaphore string   {name}
@@ -14,8 +14,9 @@
 -- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] runtime   UUID
--- ARGV[6] reserve   length in ms of a reservation for us if the first waiter cannot be served; 0 changes nothing; -1 ends our reservation
--- ARGV[7] rest      ms after the end of our reservation during which nobody may reserve. 0 with reserve -1 ends such a time if it has begun
+-- ARGV[6] reserve   ms: if no waiter can be served, this call reserves the semaphore for that time; 0 reserves nothing; -1 ends our reservation
+-- ARGV[7] rest      ms after the end of our reservation during which nobody may reserve. If `rest` is 0 and `reserve` is -1, this call also
+--                   ends such a time that began after an earlier reservation of ours
 -- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
 -- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text

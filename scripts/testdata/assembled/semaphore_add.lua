@@ -1,5 +1,6 @@
--- semaphore_add: add permits and notify the waiters. It is called for releases, perhaps of several callers at once, and to change the
--- number of permits. A retry adds nothing. Without the key there are 0 permits, and the key is created.
+-- semaphore_add: add permits and notify the waiters. This script is used for two purposes: to release permits, possibly those of several
+-- callers at once, and to change the number of permits. A retry adds nothing. If the key does not exist, it is created, as if the number
+-- had been 0.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}

@@ -1,6 +1,7 @@
 local strange = redis.call('type', KEYS[1]).ok == 'string'
 if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
--- write_acquire: acquire the write lock if nobody holds the lock. A retry of the same attempt is granted again, and counts once.
+-- write_acquire: acquire the write lock if nobody holds the lock. A retry of the same attempt is granted again, but the number of
+-- holds stays 1.
 --
 -- KEYS[1] lock        hash  {name}, with mode
 -- ARGV[1] grant       owner field, runtimeUUID:number:write
