@@ -38,8 +38,9 @@ type Granted struct {
 	LeaseID string    // owner field in Redis
 	Token   int64     // fencing token, 0 for kinds without
 	Until   time.Time // the local deadline; a watchdog lease is renewed before it
-	// Valid reads the clock: it is false from the local deadline on and once the lease has ended, even if Lost is still in flight.
-	// It is safe for concurrent use. Call it immediately before any side effect that must not happen after the lease has ended.
+	// Valid reads the clock, and reports whether the lease is still held. It returns false once the lease has ended, even if Lost is still
+	// in flight, and at the latest from the local deadline on. It is safe for concurrent use. Call it immediately before any side effect
+	// that must not happen after the lease has ended.
 	Valid func() bool
 }
 
@@ -102,7 +103,7 @@ type Renew struct {
 //   - ErrLeaseLost: the lease was lost meanwhile (see Lost)
 //   - ErrInvalid: the watchdog renews the lease, or the kind, name or length is bad
 //   - ErrClosed: the runtime closes
-//   - any other error: Redis did not confirm, so the old or the new end counts, whichever is earlier
+//   - any other error: Redis did not confirm the new length, so the lease ends at the earlier of its old and its new end
 type Renewed struct {
 	ID     uint64
 	Kind   Kind
@@ -128,7 +129,8 @@ type Inspected struct {
 	Err   error
 }
 
-// Lost reports, unsolicited and once, that a lease of the requester ended without a Release: stop the work that needed the lock.
+// Lost tells the requester that one of its leases ended without a Release. It is sent once, without a request. The requester should stop
+// the work that needed the lock.
 type Lost struct {
 	Kind   Kind
 	Lock   string
@@ -140,7 +142,7 @@ type Lost struct {
 type State struct {
 	Held    bool
 	Holders []Holder      // as stored in Redis
-	Local   []string      // for each lease in this process: its Owner, or the owner field if it has none
+	Local   []string      // for each lease in this process, its Owner; if the lease has no Owner, its owner field
 	TTL     time.Duration // time until the server would free it
 	Mode    string        // "exclusive", "read" or "write"; "" when free
 	Queue   []string      // owner fields of the waiters, fair locks only

@@ -35,7 +35,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// escapedTail is the length of the end of a shortened name: a mark that no escape begins with, and a hexadecimal SHA-256.
+// escapedTail is the length of the text that replaces the end of an escaped name that is too long. The text is a mark with which no escape
+// begins, followed by a SHA-256 in hexadecimal.
 const escapedTail = len("%~") + 2*sha256.Size
 
 // EscapeName turns any string into a legal name; different strings get different names. See holdfast.EscapeName.
@@ -44,7 +45,7 @@ func EscapeName(s string) string {
 		return "%"
 	}
 	var b strings.Builder
-	kept := 0 // how much of the escaped name is kept if the whole is too long
+	kept := 0 // length of the part that is kept if the escaped name is too long
 	for at, r := range s {
 		_, size := utf8.DecodeRuneInString(s[at:])
 		if char := s[at : at+size]; isLegalAnywhere(r, size) {
@@ -64,8 +65,8 @@ func EscapeName(s string) string {
 	return fmt.Sprintf("%s%%~%x", b.String()[:kept], sha256.Sum256([]byte(s)))
 }
 
-// isLegalAnywhere reports whether a character stays as it is in an escaped name. Braces never stay: one pair would be legal, but "x"
-// and "{x}" share keys in Redis.
+// isLegalAnywhere reports whether a character stays as it is in an escaped name. Braces are always escaped. One pair of braces would be
+// legal, but the names "x" and "{x}" would share keys in Redis.
 func isLegalAnywhere(r rune, size int) bool {
 	broken := r == utf8.RuneError && size == 1
 	return !broken && !unicode.IsControl(r) && !strings.ContainsRune("%{}", r)

@@ -27,7 +27,8 @@ func TestEscapeName(t *testing.T) {
 	}
 }
 
-// Any string becomes a legal name that identifies it: unescaping the name gives the string, or the name ends in the string's hash.
+// Any string becomes a legal name, and different strings become different names. Either unescaping the name gives the string, or the name
+// ends with the string's hash.
 func FuzzEscapeName(f *testing.F) {
 	for _, s := range []string{
 		"", "%", "%25", "{", "{x}", "x", "a{b}c{d}", "\xff", "a\xc3", "\x00", "ü", strings.Repeat("a", 511) + "%", strings.Repeat("{", 171), strings.Repeat("ü", 257),

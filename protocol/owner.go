@@ -3,7 +3,7 @@ package protocol
 import "strconv"
 
 // Owner identifies the party that acquires a lock. Go has no thread identity, so re-entry is explicit: acquiring again under the
-// same Owner re-enters. Owners are comparable. Under the zero Owner every acquire has its own owner.
+// same Owner re-enters. Owners are comparable. Each acquire with the zero Owner gets an owner of its own.
 type Owner struct {
 	runtime string
 	number  uint64

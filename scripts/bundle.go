@@ -8,9 +8,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// forMany adds a variant of the script that does the same for many locks in one call, because a call costs the server more than the script's work.
-// The parameter `keys` is the number of keys of one lock. In the variant, the includes come first, once for all locks. The rest of the script becomes
-// the body of a function, which reads its KEYS and ARGV at an offset. Copying KEYS and ARGV for each lock would cost the server a fifth more.
+// forMany adds a variant of the script that does the same for many locks in one call. One call for many locks is cheaper for the server, because
+// a call costs more than the work of the script in it. The parameter `keys` is the number of keys of one lock.
+//
+// The variant begins with the script's includes, once for all locks. The rest of the script becomes the body of a function that is called for each
+// lock. The function reads KEYS and ARGV at an offset; copying them for each lock would cost the server a fifth more.
 func (s *Script) forMany(keys int) *Script {
 	var includes, body strings.Builder
 	for line := range strings.Lines(s.written) {
@@ -74,5 +76,5 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// RedisError marks a refusal as an error of the server, for go-redis.
+// RedisError marks a refusal as an error of the server. It implements redis.Error of go-redis.
 func (refusal) RedisError() {}

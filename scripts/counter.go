@@ -21,10 +21,10 @@ var (
 	counterForget = load("counter_forget", counterForgetLua)
 )
 
-// Counting describes a kind that counts something instead of being held. Such a kind has no owners, so nothing is renewed and nothing
-// expires. The actors use the operations without knowing their names.
+// Counting describes a kind that counts something instead of being held. Such a kind has no owners and no leases, so nothing is renewed and
+// nothing expires.
 type Counting struct {
-	Give  *CountOp                                              // gives back what a Take has taken for a caller that has left; nil if there is no Take
+	Give  *CountOp                                              // gives back what a Take took for a caller that had left; nil if there is no Take
 	Check func(s *Site, raw string, newID func() string) []Call // runs every script at least once, for Runtime.Check; leaves nothing behind
 }
 
@@ -34,9 +34,9 @@ type Way uint8
 // The ways.
 const (
 	Ask  Way = iota // an operation with one caller, and one answer
-	Take            // an operation whose callers wait for their share, in order; one call serves several
-	Look            // an operation whose callers wait for zero; one call serves all of them
-	Give            // an operation that is carried out even if its callers leave; one call serves several
+	Take            // an operation that takes something; its callers wait, in order, and one call serves several of them
+	Look            // an operation that reads the number; its callers wait until it is zero, and one call serves all of them
+	Give            // an operation that is carried out even if its callers leave; one call serves several of them
 )
 
 // CountOp is one operation of a kind that counts. Every call may be retried with the same request id.
@@ -44,29 +44,29 @@ type CountOp struct {
 	Word    string // the operation in words, for error texts
 	Way     Way
 	Changes bool     // the operation changes something, and its result is kept for retries
-	Undo    *CountOp // undoes the operation when its caller has left, or nil if it is not undone
-	Ends    bool     // the operation ends grants that are held, unless its result is 0
+	Undo    *CountOp // undoes this operation if its caller has left; nil if this operation is not undone then
+	Ends    bool     // the operation may end grants that are held; it has ended none if its result is 0
 	Grants  []string // the grants that the operation ends, or nil if it ends all
 	Call    func(s *Site, raw string, t CountTerms) Call
 }
 
-// Enters reports whether the operation takes something or waits, so that a runtime that is shutting down refuses it.
+// Enters reports whether the operation takes something or waits. A runtime that is shutting down refuses such operations.
 func (o *CountOp) Enters() bool { return o.Way == Look || o.Undo != nil }
 
 // CountTerms are the parameters of a call of a CountOp.
 type CountTerms struct {
 	Request  string        // id; a retry has the same
-	Numbers  []int64       // the number, if the operation has one; for a Take one number per waiter, negative for a try
+	Numbers  []int64       // the operation's number, if it has one; a Take has one per waiter, which is negative for a try
 	Keep     time.Duration // how long the result is kept
-	Reserve  time.Duration // of a Take: length of the reservation if the first waiter cannot be served; a negative one ends the reservation
-	Rest     time.Duration // of a Take: how long nobody may reserve after the reservation has ended
+	Reserve  time.Duration // of a Take: how long to reserve if the first waiter cannot be served; if negative, our reservation ends
+	Rest     time.Duration // of a Take: how long after the end of our reservation nobody may reserve
 	Answered []string      // requests whose results Redis need not keep any longer
 }
 
 // Counted is the reply of a CountOp.
 type Counted struct {
 	Number   int64  // the remaining number, or the result of the operation
-	NotSet   bool   // of a Take: nothing is available because nothing was set, see Kind.NotSet
+	NotSet   bool   // of a Take: nothing is available because the number is not set; see Kind.NotSet
 	Served   []bool // of a Take: which waiters were served
 	Reserved bool   // of a Take: the call has made or prolonged a reservation for this runtime
 }
@@ -93,7 +93,7 @@ func answered(c Call, raw string, t CountTerms, args ...any) Call {
 	return c
 }
 
-// trySet returns the operation that sets a number if there is none, and then publishes the message that message(number) returns.
+// trySet returns the operation that sets the number if there is none. If it has set the number, it publishes message(number).
 func trySet(word string, channel func(string) string, message func(n int64) any) *CountOp {
 	return &CountOp{Word: word, Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
 		keys := []any{raw, channel(raw), AttemptKey(raw, t.Request)}

@@ -104,8 +104,8 @@ func TestCrowd_Places(t *testing.T) {
 	})
 }
 
-// The processes of a row far back wait until the row is called (lib/crowd.lua). The row is called when only sixteen processes are ahead of it. If a
-// process is refused when its row is the next to be called, the process does not wait for the call.
+// The processes of a row far back wait until the row is called (lib/crowd.lua). The row is called when only sixteen processes are ahead of it. A
+// process in the row that will be called next does not wait for the call.
 func TestCrowd_CallsRows(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
@@ -126,8 +126,9 @@ func TestCrowd_CallsRows(t *testing.T) {
 	})
 }
 
-// When a process gets the lock before its turn, the first sixteen tickets ahead of it get a mark each. A ticket is removed by its fourth
-// mark, unless its process has tried to acquire the lock meanwhile. So a single lucky process, however far back, removes nobody.
+// When a process gets the lock before its turn, each ticket ahead of it gets a mark, but at most the first sixteen tickets. The fourth mark removes a
+// ticket. If the process of a ticket tries to acquire the lock before that, the ticket loses its marks. So no ticket is removed because one process,
+// however far back, gets the lock once.
 func TestCrowd_RemovesTheDead(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)
@@ -150,7 +151,7 @@ func TestCrowd_RemovesTheDead(t *testing.T) {
 	})
 }
 
-// A process that has just had the lock leaves a free lock to those that wait, if there are any.
+// If other processes wait, a process that has just had the lock does not get it, although the lock is free.
 func TestCrowd_Yields(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		yield := func() scripts.Acquired {
@@ -193,7 +194,7 @@ func TestCrowd_Ends(t *testing.T) {
 	})
 }
 
-// A foreign value instead of the set of tickets affects only the order in which processes get the lock.
+// If the key of the set of tickets holds a foreign value, only the order in which processes get the lock is affected.
 func TestCrowd_Foreign(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		require.NoError(c, c.Set(c.Context(), c.key, "text", 0).Err())

@@ -1,12 +1,13 @@
 -- fair_release: free the lock if this grant holds it. The heir is the first waiter of this runtime. If the heir is next in the queue,
 -- give it the lock; otherwise wake the next waiter and the waiters of other kinds of lock.
 --
--- If this grant does not hold the lock but waits for it, remove it from the queue. If it was at the head, the heir gets the free lock
--- in the same way, or the new head is woken to learn its place.
+-- If this grant does not hold the lock but waits for it, remove it from the queue. If it was the head, the next waiter is the head
+-- now. If this is the heir and the lock is free, give the heir the lock; otherwise wake the new head, so that it learns its place.
 --
--- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
--- unlocking works at maxmemory. Redis deletes a hash when its last field is deleted. If `keep` is not 0, the lock
--- stays taken for that time, with `nobody` as the holder: see lock_keep.
+-- If `keep` is not 0, the lock does not become free: it stays taken for that time, with `nobody` as the holder (see lock_keep).
+--
+-- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first, because it needs no memory:
+-- so the lock can be released at maxmemory. Redis deletes a hash when its last field is deleted.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -22,8 +23,8 @@
 -- ARGV[6] keep       ms for which the lock stays taken | 0
 -- ARGV[7] nobody     owner field of a lock that stays taken
 --
--- Returns the number of subscribers that were notified | {held, heir} (the heir has the lock now; held is 1 if this grant had the lock
--- until this call, else 0) | nil (this grant does not hold the lock)
+-- Returns the number of subscribers that were notified | {held, heir} (the heir has the lock now; held is 1 if this call has taken the
+-- lock from this grant, else 0) | nil (this grant does not hold the lock)
 local lock, queue, timeouts, waiting, channel, next_lock = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local keep, nobody = ARGV[6], ARGV[7]

@@ -61,7 +61,7 @@ func TestFairAcquire_QueuesInOrder(t *testing.T) {
 	})
 }
 
-// When a waiter tries again, Redis notes that the waiter's runtime lives, unless that has just been noted.
+// When a waiter tries again, the script notes in Redis that the waiter's runtime lives. It writes no note if the last one was written just before.
 func TestFairAcquire_NotesThatItsRuntimeLives(t *testing.T) {
 	on(t, func(b bed) {
 		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
@@ -109,8 +109,8 @@ func TestFairAcquire_DropsTheDead(t *testing.T) {
 	})
 }
 
-// If one of the queue's two keys, the list and the scores, is deleted or evicted, the waiters queue again. Otherwise a waiter might wait behind a
-// place that will never be used, or without a place of its own.
+// A queue has two keys: the list and the scores. If one of them is deleted or evicted, the waiters queue again. Otherwise a waiter might wait behind
+// a place whose waiter has left, or might wait without having a place.
 func TestFairAcquire_HalfOfTheQueueIsLost(t *testing.T) {
 	on(t, func(b bed) {
 		list := "redisson_lock_queue:{" + b.name + "}"
@@ -269,8 +269,8 @@ func TestFairForceReleaseAndInspect(t *testing.T) {
 	})
 }
 
-// When a waiter leaves, the score of every waiter behind it falls by the time for which a place is kept, even if the queue is too
-// long for one command.
+// When a waiter leaves, the scores of all waiters behind it are lowered by the time for which a place is kept. This works even if the queue
+// is too long for one command.
 func TestFairRelease_MovesALongQueueUp(t *testing.T) {
 	on(t, func(b bed) {
 		const waiters = 1201
@@ -316,7 +316,7 @@ func TestFairRelease_ManyLeaveAtOnce(t *testing.T) {
 		give := func(b bed, i int, heir string) scripts.Call {
 			return scripts.FairLock.Release(site, b.name, scripts.Terms{Grant: fmt.Sprint(us, ":", i), Heir: heir, HeirLease: time.Minute})
 		}
-		// These leave: the first of the queue, some side by side, the last, the holder in between, one twice, and one that is not in the queue.
+		// 0 is the holder, 1 the head of the queue and 39 its tail. 6, 7 and 8 are neighbors, 20 leaves twice, and 77 is not in the queue.
 		leaving := []int{1, 7, 6, 8, 39, 30, 9, 0, 20, 19, 20, 77, 2}
 		var bundle []*scripts.Call
 		for _, i := range leaving {

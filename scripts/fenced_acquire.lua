@@ -6,10 +6,10 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' for a busy reply of two parts; the lock's channel for one of five parts. The channel begins with + if the runtime has a
---                     ticket (lib/crowd.lua), or with - if the runtime has just had the lock
+-- ARGV[4] report      '' asks for a busy reply of two parts; the lock's channel asks for a busy reply of five parts. A + before the channel says
+--                     that the runtime has a ticket (lib/crowd.lua), and a - that the runtime has just had the lock
 -- ARGV[5] tokens      largest number of tokens to take
--- ARGV[6] min_token   lower bound of the tokens, server time in us; if 0, only this server's clock counts
+-- ARGV[6] min_token   server time in us as the caller knows it, or 0. The last token is at least as large
 --
 -- Returns {grant, first, last} (granted) | {ttl in ms or -1, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket or 0} (busy; see join_crowd) | error LATE ms | error FOREIGN text

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Even if the counter is lost between two acquires, earlier tokens are smaller than later ones. A block spans 10 ms, and the acquires follow
-// each other faster than that. So if a block could begin in the past, it would repeat tokens that were issued before the loss.
+// Even if the counter is lost between two acquires, the second acquire gets larger tokens than the first. In this test, a block of tokens spans
+// 10 ms, and the acquires follow each other faster than that. So if the first block after a loss began in the past, it would repeat tokens.
 func TestFencedAcquire_NoTokenComesBackAtOnce(t *testing.T) {
 	on(t, func(b bed) {
 		many := *site
@@ -62,7 +62,7 @@ func TestFencedAcquire_TakesABlockOfTokens(t *testing.T) {
 		block := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":5", Lease: time.Second})
 		assert.Equal(b, int64(site.Tokens-1), block.Tokens.Last-block.Tokens.First, "a block")
 
-		far := b.Time(b.Context()).Val().Add(time.Hour).UnixMicro() // as after many INCRs, or after the clock was set back
+		far := b.Time(b.Context()).Val().Add(time.Hour).UnixMicro() // many INCRs, or a clock that was set back, have the same effect
 		require.NoError(b, b.Set(b.Context(), counter, far, 0).Err())
 		require.NoError(b, b.Del(b.Context(), b.name).Err())
 		next := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":2", Lease: time.Second})
@@ -100,7 +100,8 @@ func TestFenced_CounterThatIsNone(t *testing.T) {
 	})
 }
 
-// The counter has another type. The refusal names the counter. It does not mention locks of other libraries, because those are at the lock's own key.
+// If the counter has another type, the error names the counter. The error does not suggest that another library's lock is in the way, because such
+// a lock would be at the lock's own key.
 func TestFenced_CounterOfAnotherType(t *testing.T) {
 	on(t, func(b bed) {
 		counter := "redisson_lock_token:{" + b.name + "}"

@@ -78,8 +78,8 @@ func (b bed) state(key string) string {
 	return fmt.Sprintf("%s %v, it ends: %v", what, content, b.PTTL(ctx, key).Val() >= 0)
 }
 
-// everything is a method that calls all scripts of a kind on one lock, whose name is in raw. It calls each script in all ways in
-// which the kind uses it. None of the calls may change the given key.
+// everything calls all scripts of a kind, in all ways in which the kind uses them, on the lock with the name `raw`. It checks that no call
+// changes the given key.
 func (b bed) everything(kind *scripts.Kind, raw, key string, look func(call scripts.Call, err error)) {
 	b.Helper()
 	before, number := b.state(key), 100
@@ -171,8 +171,9 @@ func TestForeign_QueueOfAHeldLock(t *testing.T) {
 	})
 }
 
-// A key of the queue becomes a value of another type while the fair lock is held. A release still frees the lock and is confirmed, and so is a
-// force-release. An acquire is refused. Its error does not mention locks of other libraries, because those are strings at the lock's own key.
+// While a fair lock is held, one of the queue's keys gets a value of another type. A release and a force-release still free the lock, and succeed.
+// An acquire is refused. Its error does not suggest that another library's lock is in the way, because such a lock would be a string at the lock's
+// own key.
 func TestForeign_QueueOfAnotherType(t *testing.T) {
 	on(t, func(b bed) {
 		for _, prefix := range []string{"redisson_lock_queue", "redisson_lock_timeout", "holdfast_waiting"} {
@@ -198,7 +199,7 @@ func TestForeign_QueueOfAnotherType(t *testing.T) {
 	})
 }
 
-// election is not a kind of lock. It has the calls of an election.
+// election contains the calls of an election. It is a scripts.Kind only so that the tests below can check these calls, too.
 var election = &scripts.Kind{Name: "election", Counting: &scripts.Counting{Check: checkElection}}
 
 func checkElection(s *scripts.Site, raw string, newID func() string) []scripts.Call {
@@ -233,8 +234,8 @@ func keysBeside(kind *scripts.Kind, raw string) (keys []string) {
 	return keys
 }
 
-// Somebody else has stored a set, a type that no key of Holdfast has, under a key that belongs to a lock besides its own key. A script does without
-// that key, or is refused with an error that names the key. The set is left alone, unless its name contains an id that only this runtime uses.
+// One of a lock's other keys, such as its queue, holds a set. No key of Holdfast has this type, so the set is foreign. Each script works without that
+// key, or is refused with an error that names the key. The set does not change, unless its key contains an id that only this runtime uses.
 func TestForeign_KeysBesideTheLockOfAnotherType(t *testing.T) {
 	on(t, func(b bed) {
 		for _, kind := range append([]*scripts.Kind{election}, allKinds...) {
@@ -272,7 +273,7 @@ func (b bed) eachKeyASet(kind *scripts.Kind) {
 	}
 }
 
-// freeBesideASet shows that a lock can be released, and freed by force, when the given key, one of its other keys, has become a set.
+// freeBesideASet shows that a lock can be released and freed by force although another of its keys, the given one, has become a set.
 func (b bed) freeBesideASet(kind *scripts.Kind, key string) {
 	b.Helper()
 	terms := scripts.Terms{Grant: kind.GrantID(us + ":1"), Lease: time.Minute}
@@ -328,7 +329,7 @@ func (b bed) occupy(kind *scripts.Kind, raw string) {
 	require.NoError(b, b.PExpire(b.Context(), raw, time.Minute).Err())
 }
 
-// Locks of Redisson are not foreign values. A kind that such a lock excludes reports it as busy, and can free it by force.
+// A lock of Redisson is not a foreign value. If it excludes an acquire, the acquire reports that the lock is busy. A force-release frees it.
 func TestForeign_RedissonsLocksAreNone(t *testing.T) {
 	on(t, func(b bed) {
 		reader, writer := holder(-7), holder(9)+":write"

@@ -33,10 +33,10 @@ func HasRows(channel string) bool { return strings.HasPrefix(channel, "redisson_
 // The marks that an acquire may have in front of the channel in its argument `report` (lib/crowd.lua).
 const (
 	HasTicket = "+" // the process has a ticket, which the acquire removes if it gets the lock
-	Yields    = "-" // the process has just had the lock: if others wait, it takes a ticket although the lock is free
+	Yields    = "-" // the process has just had the lock. If others wait, it takes a ticket, even if the lock is free
 )
 
-// CrowdLeast is the number of subscribers to a lock's releases below which no process waits for the call of its row (lib/crowd.lua).
+// CrowdLeast is a number of subscribers to a lock's releases. If there are fewer, no process waits for the call of its row (lib/crowd.lua).
 const CrowdLeast = 8
 
 // ReadWriteChannel is the channel on which releases of a read/write lock are published.
@@ -83,7 +83,7 @@ func suffixed(raw string) string {
 func DemandChannel(runtime string) string { return "holdfast_demand:" + runtime }
 
 // ReadDemand reads a message of a DemandChannel. The result `key` is the key of the wanted lock as the server knows it. The result `grant` is the
-// grant that holds the lock or, if `freed` is true, has just lost it by force.
+// grant that holds the lock. If `freed` is true, a force-release has just ended that grant.
 func ReadDemand(message string) (grant, key string, freed bool) {
 	message, freed = strings.CutPrefix(message, "freed ")
 	grant, key, _ = strings.Cut(message, " ")
@@ -96,7 +96,7 @@ func LatchChannel(raw string) string { return "redisson_countdownlatch__channel_
 
 // Only Holdfast uses the keys below. Each has a TTL.
 
-// AttemptKey is the key with the result of a request without an owner, for retries of that request.
+// AttemptKey is the key with the result of a request to a kind that counts, such as a semaphore. A retry of the request returns this result.
 func AttemptKey(raw, request string) string {
 	return prefixed("holdfast_attempt", raw) + ":" + request
 }

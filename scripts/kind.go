@@ -9,8 +9,8 @@ import (
 // Family groups the kinds that share one actor per name.
 type Family uint8
 
-// The families. Only readers and writers share one, so every other actor serves a single kind. In Redis, plain, fair, fenced and spin
-// locks of one name still exclude each other.
+// The families. ReadWrite contains two kinds, and every other family one. Plain, fair, fenced and spin locks of one name have different
+// actors, but exclude each other in Redis.
 const (
 	Plain Family = iota
 	Fair
@@ -29,12 +29,12 @@ type Grants uint8
 
 const (
 	GrantPerLock    Grants = iota // a grant is for the lock, so only one process has a grant at a time
-	GrantPerProcess               // a grant is for a process, whose holders share it; a holder with a lease of its own has a grant of its own
+	GrantPerProcess               // a grant is shared by the holders of a process; a holder with its own terms of the lease has its own grant
 	GrantPerHolder                // a grant is for a single holder
 )
 
-// Kind is one way to lock a name: a set of scripts and a policy. The actors do not know kinds by name. ARCHITECTURE.md lists what else a new
-// kind needs.
+// Kind describes one kind of locks, semaphores or latches: its scripts, and how the actors use them. The actors decide by these fields, and not by
+// the kind's name. ARCHITECTURE.md lists what else a new kind needs.
 type Kind struct {
 	Name   protocol.Kind
 	Family Family
@@ -43,7 +43,7 @@ type Kind struct {
 	Handoff bool
 	// Queued: Redis keeps the queue, so every waiter contends by itself from the start.
 	Queued bool
-	// Grants: what a grant is for, which decides how many there may be at once.
+	// Grants says what a grant is for. This decides how many grants there may be at once.
 	Grants Grants
 	// Owned: an owner may re-enter.
 	Owned bool
@@ -56,18 +56,18 @@ type Kind struct {
 	// ID makes the owner field of a grant from its runtimeUUID:number. It is nil if the two are equal.
 	ID func(plain string) string
 
-	// PassEndsTurn: a pass may end a turn, and then releases the lock if another process waits for it.
+	// PassEndsTurn: a pass may be the end of a turn. Such a pass releases the lock instead if another process waits for it.
 	PassEndsTurn bool
 
-	// Counting is set for a kind that counts something instead of being held. Of the other fields, such a kind sets at most Name, Family, NotSet and
-	// Channel.
+	// Counting is set for a kind that counts something instead of being held. Such a kind also sets Name and Family, and may set NotSet and Channel.
+	// It sets no other fields.
 	Counting *Counting
 
 	NotSet string // error text while the kind's number has not been set, or "" if the kind has no number to set
 
 	Channel func(raw, grant string) string // the channel on which a contender for this grant is notified of releases, or nil if there is none
 	// Others is set only for Queued kinds. It is the channel on which the releases of other kinds of lock are published. The first waiter in
-	// Redis' queue also subscribes to it. Without a queue, waiters get these messages on Channel, too.
+	// Redis' queue subscribes to it, besides Channel. Kinds without a queue do not need Others, because their Channel carries these messages.
 	Others func(raw string) string
 
 	Keeps func(raw string) string // the key that outlives the lock, or nil if there is none
@@ -98,7 +98,7 @@ func (k *Kind) GrantID(plain string) string {
 	return k.ID(plain)
 }
 
-// checkLease is the time after which the keys of a check expire if the process of the check dies.
+// checkLease is the TTL of the keys that a check creates. It matters only if the process dies during the check.
 const checkLease = 5 * time.Second
 
 // Check returns calls that run every command of this kind's scripts at least once, and leave the lock free.
@@ -135,7 +135,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 // Site has the parameters that are the same in all calls of one runtime.
 type Site struct {
 	Runtime  string        // its UUID
-	Publish  any           // PUBLISH or SPUBLISH, or an encoding.BinaryMarshaler that decides between them when it is sent
+	Publish  any           // PUBLISH or SPUBLISH, or an encoding.BinaryMarshaler that becomes one of them on sending
 	Lease    time.Duration // the lease that the watchdog renews
 	FairWait time.Duration // how long Redis keeps a waiter's place in a fair lock's queue
 	Tokens   int           // number of fencing tokens that a turn may need
@@ -159,12 +159,12 @@ type Terms struct {
 	Idlers     int           // of a pass that ends a turn: number of subscribers that do not want the lock
 	Lease      time.Duration // of acquire and pass
 	WriteGrant string        // of an acquire: the grant with which the same owner already holds the write lock
-	Report     string        // of an acquire of a plain or fenced lock: to ask for the place in its crowd; see the argument `report` in lock_acquire.lua
+	Report     string        // of an acquire of a plain or fenced lock: the argument `report` of lock_acquire.lua
 	Try        bool          // of an acquire: do not wait in Redis' queue
 	Standing   bool          // of an acquire: the grant should already be in the queue
 	Heir       string        // of a release: this runtime's first waiter, which gets the lock at once if it is next
 	HeirLease  time.Duration // the heir's lease
-	Keep       time.Duration // of a release: how long the lock stays taken after it
+	Keep       time.Duration // of a release: how long the lock stays taken after the release
 	Room       *Room         // memory for the command; if nil, it is allocated
 	Arguments  *Arguments    // the lock's arguments from earlier calls, or nil if they are not kept
 }

@@ -27,7 +27,8 @@ type Leader struct {
 	Since          time.Duration // when it announced itself, as server time since 1970; set only by LeaderOf
 }
 
-// Electing is not a kind of lock. It contains the calls that a check tries for an election, besides those of the election's lock.
+// Electing contains the calls that a check tries for an election, in addition to those for the election's lock. It is no kind of lock, and has the
+// type Kind only so that it can be checked like one.
 var Electing = &Kind{Name: "election", Counting: &Counting{Check: func(s *Site, raw string, newID func() string) []Call {
 	return []Call{AnnounceLeader(s, raw, Leader{Token: 1, Grant: newID()}, time.Second), ReadLeader(raw)}
 }}}

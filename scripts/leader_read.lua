@@ -1,4 +1,4 @@
--- leader_read: read the leader of an election: the last leader that announced itself, if it still holds the lock.
+-- leader_read: read the leader of an election. The leader is the last grant that announced itself, if it still holds the election's lock.
 --
 -- KEYS[1] lock   hash {name}
 -- KEYS[2] leader hash holdfast_leader:{name}

@@ -1,4 +1,5 @@
--- check_keys: return keys as the server received them: a hook of the client may rename them.
+-- check_keys: return the names of keys as the server received them. They differ from the names that were sent if a hook of the client
+-- renames keys.
 --
 -- KEYS[n] tried names, one or more
 --

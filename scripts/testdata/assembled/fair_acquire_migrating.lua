@@ -1,27 +1,28 @@
 local strange = redis.call('type', KEYS[1]).ok == 'string'
--- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again and
--- counts once, or keeps its place in the queue. If that place was lost, the reply says so, and the grant does not join the queue
--- again. If it did, and the reply did not arrive, the next retry would find the new place, and the waiter would never learn that its old
--- place was lost.
+-- fair_acquire: take the lock for a grant if the lock is free and no waiter is ahead of the grant; else put the grant into the queue.
+--
+-- If a grant tries again, it is granted again and counts once, or it keeps its place in the queue. If that place was lost, the script only
+-- reports the loss. It must not put the grant into the queue again in the same call: if the reply got lost, the next retry would find the
+-- new place, and the waiter would never learn that it had lost the old one.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}
 -- KEYS[3] timeouts    zset  redisson_lock_timeout:{name}
--- KEYS[4] waiting     hash  holdfast_waiting:{name}, runtime -> until when it is known to live, ms of server time
+-- KEYS[4] waiting     hash  holdfast_waiting:{name}, maps a runtime to the server time in ms until which the runtime is known to live
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] place       try (do not queue) | new | kept (the grant should be in the queue; if not, its place was lost)
 -- ARGV[5] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
 -- ARGV[6] runtime     UUID of this runtime
--- ARGV[7] stay        ms from now for which this runtime is known to live; noted when a grant joins the queue, and when the last
---                     note is more than stay/32 old
+-- ARGV[7] stay        ms from now for which this runtime is known to live. `waiting` is updated when a grant joins the queue, or when the
+--                     last update is more than stay/32 ago
 --
 -- Returns grant (granted) | {ttl, holder, queued, next} (busy) | error LATE ms | error FOREIGN text
 --   ttl     ms, or -1 if the lock is free or has no TTL
 --   holder  owner field, or '' if the lock is free
---   queued  0 if the grant is not in the queue; 1 if it has kept its place; else the server time in microseconds at which this call has put it there
---   next    the head of the queue if it is this grant, or if the lock is free and it is another grant of this runtime; else ''
+--   queued  0 if the grant is not in the queue; 1 if it was in the queue before; the server time in microseconds if it has joined just now
+--   next    the grant at the head of the queue, if this grant is the head, or if the lock is free and the head belongs to this runtime; else ''
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])

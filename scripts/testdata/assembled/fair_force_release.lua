@@ -1,6 +1,6 @@
 -- fair_force_release: free the lock, whoever holds it, and wake the next waiter in the queue and the waiters of other kinds of
--- lock. It must not be retried, because a retry could end the lease of the next holder. So a delayed duplicate is refused, and an unknown
--- outcome is reported as such.
+-- lock. It must not be retried, because a retry could end the lease of the next holder. For the same reason a delayed duplicate is
+-- refused. If the outcome is unknown, the caller gets an error that says so.
 --
 -- KEYS[1] lock      hash     {name}
 -- KEYS[2] queue     list     redisson_lock_queue:{name}

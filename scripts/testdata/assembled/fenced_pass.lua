@@ -9,9 +9,9 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that do not want the lock: this process and others that only listen
+-- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that only listen and do not want the lock, such as this process
 -- ARGV[7] tokens    largest number of tokens to take
--- ARGV[8] min_token lower bound of the tokens, server time in us; if 0, only this server's clock counts
+-- ARGV[8] min_token server time in us as the caller knows it, or 0. The last token is at least as large
 --
 -- Returns {grant, first, last} (passed) | number of subscribers that were notified (the lock is free for them) |
 -- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text

@@ -1,5 +1,5 @@
--- latch_count_down: count down for one or more callers at once, and notify the waiters at zero. A retry counts nothing. At zero the
--- key is deleted; without the key there is nothing to count.
+-- latch_count_down: count down for one or more callers at once. At zero, delete the key and notify the waiters. If there is no key, the
+-- count is zero and stays zero. A retry does not count down again.
 --
 -- KEYS[1] latch     string   {name}
 -- KEYS[2] channel   channel  redisson_countdownlatch__channel__{name}
