@@ -18,19 +18,20 @@
 // # Time
 //
 // Instants are durations on a monotonic clock, [Wheel.Now]; a step of the wall clock has no effect.
-// Slots begin at multiples of Width. The driver counts in milliseconds. It rounds up its sleep and,
-// unless Width is in whole milliseconds, the beginning of a slot. Each rounding adds less than
-// 1 ms:
+// Slots begin at multiples of Width. The driver counts in whole milliseconds, and rounds up twice:
+// first the beginning of a slot, unless Width is in whole milliseconds, and then the time to sleep.
+// Each rounding adds less than 1 ms:
 //
 //	deadline - Width  <  delivered  <  deadline + 2 ms + scheduling
 //
 // A timer whose slot has already begun is delivered at once, but not by the goroutine that arms the
 // timer: the driver wakes up and calls due.
 //
-// A turn of the wheel is Slots * Width. A timer with a deadline more than a turn away waits in the
-// last slot within reach, and is placed again when that slot comes, once per turn. This costs a
-// little time per turn, but the timer stays exact. Choose Slots so that usual delays fit into one
-// turn (50 ms * 1024 slots = 51 s).
+// A turn of the wheel is Slots * Width. A timer with a deadline more than a turn away first waits in
+// the last slot of the present turn. When that slot begins, the wheel places the timer again, and it
+// does so once per turn until the deadline is less than a turn away. This costs a little time per
+// turn, but the timer stays exact. Choose Slots so that usual delays fit into one turn (50 ms * 1024
+// slots = 51 s).
 //
 // # Cost
 //

@@ -10,15 +10,16 @@ import (
 
 // driver wakes the wheel when slots begin. Only then does the wheel deliver timers.
 type driver interface {
-	// after requests one wake-up: when the slot with the number tick begins, or at once if it has
-	// begun, but never earlier. It must not be called while holding the wheel's mutex.
+	// after requests one wake-up, for the beginning of the slot with the number tick. The wake-up is
+	// never earlier. If the slot has already begun, the wake-up comes at once. The caller must not
+	// hold the wheel's mutex.
 	after(tick int64)
 	// close stops all wake-ups and waits for a running one. It may be called more than once.
 	close()
 }
 
-// delayQueue drives a wheel with a DelayQueue. A DelayQueue keeps instants, in milliseconds, in a
-// heap, and sleeps until the first of them. Here it contains at most one instant per slot.
+// delayQueue drives a wheel with a DelayQueue. A DelayQueue is a heap of instants in milliseconds.
+// It sleeps until the earliest instant. Here it contains at most one instant per slot.
 //
 // DelayQueue has a trap: Offer blocks forever if Poll returns at the wrong moment.
 //
@@ -26,8 +27,8 @@ type driver interface {
 //	Poll:  sees the exit channel closed, returns
 //	Offer: sends on wakeupC, which nobody receives any more
 //
-// So Offer runs under a read lock, and close takes the write lock before it closes the exit
-// channel. Every Offer is then either made while Poll is running, or not made.
+// So Offer runs under a read lock, and close takes the write lock before it closes the exit channel.
+// An Offer then either runs while Poll is still running, or is skipped.
 type delayQueue struct {
 	// fixed at construction
 	width time.Duration
@@ -76,9 +77,10 @@ func (d *delayQueue) run() {
 	}
 }
 
-// clock returns the time of d.now, but never goes backwards, not even between goroutines. So if
-// poll has seen a slot begin, the slot has begun for the wheel as well. Otherwise the wheel would
-// find the wake-up early and request it again, but poll would wake it at once, and both would spin.
+// clock returns the time of d.now, but never goes backwards, not even between goroutines. So if poll
+// has seen a slot begin, the slot has begun for the wheel as well. If the wheel read an older time,
+// it would consider the wake-up early and request it again. poll would then wake the wheel at once,
+// and so on without a pause.
 func (d *delayQueue) clock() time.Duration {
 	for {
 		newest := d.newest.Load()
@@ -92,8 +94,8 @@ func (d *delayQueue) clock() time.Duration {
 	}
 }
 
-// after rounds the beginning of the slot up to a whole millisecond. Rounded down, it would be too
-// early, and the wake-up useless.
+// after rounds the beginning of the slot up to a whole millisecond. If it rounded down, the wake-up
+// would come before the slot begins, and would be useless.
 func (d *delayQueue) after(tick int64) {
 	begin := time.Duration(tick) * d.width
 	instantMS := int64((begin + time.Millisecond - 1) / time.Millisecond)

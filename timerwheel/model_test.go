@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// model drives a wheel and a list of the armed timers, sorted by deadline, with the
-// same script. The wheel must agree with the list.
+// model runs the same script with a wheel and with a list of the armed timers, which is
+// sorted by deadline. The wheel must agree with the list.
 type model struct {
 	*bench
 	t      *testing.T
@@ -29,7 +29,7 @@ type armed struct {
 	since time.Duration // when it was armed
 }
 
-// run drives a wheel and the list with a script, which may be any bytes.
+// run runs a script, which may be any bytes, with a wheel and a list: see model.
 func run(t *testing.T, script []byte) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &model{t: t, timers: make([]timer, 40), script: script}
@@ -120,15 +120,15 @@ func (m *model) forget(x *timer) (armed, bool) {
 	return a, true
 }
 
-// settle compares the wheel with the list. Every timer that was handed over must have been armed (so neither cancelled nor handed over
-// before), and must be on time. No timer that is still armed may be overdue.
+// settle compares the wheel with the list. The list must contain every timer that was handed over, so it was neither cancelled nor handed over
+// before. The timer must also be on time. No timer that is still armed may be overdue.
 func (m *model) settle() {
 	synctest.Wait()
 	last := time.Duration(0)
 	for _, h := range m.take() {
 		a, was := m.forget(h.timer)
 		require.True(m.t, was, "handed over, but not armed")
-		if slot := max(a.at, a.since) / m.width; m.width%ms == 0 { // otherwise the driver's rounding may make it wake for two slots at once
+		if slot := max(a.at, a.since) / m.width; m.width%ms == 0 { // with other widths, the driver rounds, and may wake for two slots at once
 			require.GreaterOrEqual(m.t, slot, last, "a later slot was delivered first")
 			last = slot
 		}

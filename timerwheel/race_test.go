@@ -117,9 +117,9 @@ func TestWheel_SharedTimersStayWhole(t *testing.T) {
 	require.LessOrEqual(t, ended.Load(), added.Load()) // an Add that moves a timer does not end it
 }
 
-// TestStop_NeverHangsAnAdder starts and stops wheels while goroutines arm timers
-// that are first in the driver's queue: only when it arms such a timer does a goroutine
-// wait for the driver.
+// TestStop_NeverHangsAnAdder starts and stops wheels while goroutines arm timers that
+// become the first in the driver's queue. A goroutine waits for the driver only when it
+// arms such a timer.
 func TestStop_NeverHangsAnAdder(t *testing.T) {
 	const cycles, adders = 2000, 2
 	finished := make(chan struct{})

@@ -49,7 +49,7 @@ type Wheel[T any] struct {
 	tick  int64         // newest slot known to have begun; never goes back
 	armed int           // timers in all slots
 
-	// touched only in wake, which the driver never calls twice at once
+	// used only in wake; the driver never makes two calls of wake at the same time
 	moved []int64 // slots that need a wake-up, because drain placed timers in them
 }
 
@@ -60,21 +60,22 @@ const (
 	maxSpareCap = 1 << 16
 )
 
-// slot holds the timers of one slot of the ring. If it has timers, a wake-up has been, or
-// is being, requested from the driver. The same may be true of an empty slot: a request cannot be
-// withdrawn, so a slot emptied by Cancel causes one useless wake-up.
+// slot holds the timers of one slot of the ring. For a slot that has timers, a wake-up has been
+// requested from the driver, or is just being requested. This may also be true of a slot without
+// timers, because a request cannot be withdrawn. So a slot that Cancel has emptied causes one
+// useless wake-up.
 type slot[T any] struct {
 	timers  []*Timer[T]
-	awaited bool // a wake-up has been, or is being, requested from the driver
+	awaited bool // a wake-up has been requested from the driver, or is just being requested
 }
 
 // New makes a wheel and starts its driver. It fails if an option is out of range or due is nil.
 //
-// The wheel calls due with the timers of one slot, at least one. It makes one call at a time.
-// These timers are no longer armed: Cancel reports false for them, and Add arms them again. The
-// function due should only pass the batch on and return, because the wheel delivers nothing else
-// meanwhile. The batch belongs to the consumer from then on. Returning it with Recycle is optional
-// and saves one allocation per slot.
+// The wheel calls due with a batch: all timers of one slot that are due, at least one. It never
+// makes two calls at the same time. The timers of a batch are no longer armed: Cancel reports false
+// for them, and Add arms them again. The function due should only pass the batch on and return,
+// because the wheel delivers nothing else meanwhile. From then on the batch belongs to the consumer.
+// The consumer may return it with Recycle, which saves one allocation per slot.
 func New[T any](o Options, due func(batch []*Timer[T])) (*Wheel[T], error) {
 	w, err := newWheel(o, due)
 	if err != nil {
@@ -150,10 +151,10 @@ func (w *Wheel[T]) AddAll(ts []*Timer[T], at time.Duration) bool {
 	return true
 }
 
-// Wake makes the wheel read its clock, and deliver what is due. It is needed only after the
-// clock has jumped forward, for example because it counts the time for which the machine was
-// suspended. Without it, the wheel would notice the jump only at its next wake-up, because it
-// sleeps by Go's clock, which does not count suspensions.
+// Wake makes the wheel read its clock, and deliver what is due. It is needed only after the clock
+// has jumped forward. For example, some clocks count the time for which the machine was suspended.
+// The driver sleeps by Go's clock, which does not count that time. So without a call of Wake, the
+// wheel would notice the jump only at its next wake-up.
 func (w *Wheel[T]) Wake() { w.driver.after(0) }
 
 // Cancel disarms t. It reports true if t was armed; the function due will then not receive t.
@@ -187,10 +188,10 @@ func (w *Wheel[T]) Recycle(batch []*Timer[T]) {
 	w.keep(batch)
 }
 
-// Stop ends the wheel permanently and returns the timers still armed, in no particular order.
-// Each timer is either among them, or was delivered to due, or cancelled. Stop waits for a
-// running call of due to return, so it must not be called from due. No call of due follows.
-// Later calls of Stop wait too, and return nil.
+// Stop ends the wheel permanently and returns the timers that are still armed, in no particular
+// order. All other timers were delivered or cancelled before. Stop waits until a running call of due
+// has returned, so it must not be called from due. The wheel does not call due after that. Later
+// calls of Stop wait too, and return nil.
 func (w *Wheel[T]) Stop() []*Timer[T] {
 	w.mu.Lock()
 	rest := w.takeAll()
@@ -232,12 +233,14 @@ func (w *Wheel[T]) see(now time.Duration) {
 }
 
 // reach returns the number of the slot in which a timer must be stored, if the timer's deadline is
-// in the slot with the number tick. That is tick itself, if it lies in the turn that begins at
-// w.tick; otherwise it is the first or the last slot of that turn.
+// in the slot with the number tick. If slot tick is in the turn that begins at w.tick, the result is
+// tick itself. If it is before that turn, the result is the first slot of the turn; if it is after
+// the turn, the last.
 //
-// The clock is read only if the slot seems out of reach, because reading it costs more than the
-// rest of Add. If w.tick lags behind, the turn begins in the past. That does no harm: a slot that
-// has begun is woken at once, and a turn contains each index of the ring only once.
+// reach reads the clock only if the slot is beyond the turn that begins at w.tick, because reading
+// the clock costs more than the rest of Add. So w.tick may lag behind the clock, and the turn may
+// begin in the past. That does no harm: if a slot has already begun, its wake-up comes at once, and
+// a turn contains each index of the ring only once.
 func (w *Wheel[T]) reach(tick int64) int64 {
 	if tick-w.tick > w.mask {
 		w.see(w.now())
@@ -249,11 +252,11 @@ func (w *Wheel[T]) reach(tick int64) int64 {
 // It reports whether a wake-up for slot seat must still be requested. The caller requests it after
 // unlocking, because the request can block on the driver's goroutine.
 //
-// One request per slot and turn is enough, because w.tick never goes back. Suppose that the slot
-// with the number k has the same index in the ring as the slot seat, and that a wake-up was
-// requested for slot k. At that time k >= w.tick held. The slot seat lies in the turn that begins
-// at the present w.tick, so seat >= k. If seat > k, the driver is late with slot k; drain then
-// finds that the timer is not due yet, and places it again.
+// One request per slot and turn is enough, because w.tick never goes back. Suppose that slot k and
+// slot seat have the same index in the ring, and that a wake-up was requested for slot k. At the
+// time of that request, k was at least w.tick. Now the slot seat is in the turn that begins at
+// w.tick, so seat >= k. If seat > k, the wake-up for slot k is late. When it comes, drain finds that
+// the timer is not due yet, and places the timer again.
 func (w *Wheel[T]) put(t *Timer[T], tick, seat int64) (first bool) {
 	t.tick = tick
 	index := int32(seat & w.mask)
@@ -274,7 +277,7 @@ func (w *Wheel[T]) put(t *Timer[T], tick, seat int64) (first bool) {
 	return first
 }
 
-// remove takes t out of its slot; the last timer of the slot gets its place.
+// remove takes t out of its slot, and moves the last timer of the slot to the place of t.
 func (w *Wheel[T]) remove(t *Timer[T]) {
 	s := &w.slots[t.slot]
 	last := len(s.timers) - 1
@@ -287,10 +290,10 @@ func (w *Wheel[T]) remove(t *Timer[T]) {
 	w.armed--
 }
 
-// drain empties the slot with the number tick, which has begun, and returns its timers. Timers with
-// a deadline in a later slot are placed again: when they were added, their own slot was more than a
-// turn away, or they joined a slot whose wake-up was late. w.moved then has the slots that need
-// further wake-ups.
+// drain empties the slot with the number tick, which has begun, and returns the timers that are due.
+// It places the other timers again. When these timers were added, their own slot was more than a
+// turn away, or the wake-up for this slot was late. If a slot in which drain places timers needs a
+// wake-up, drain adds the slot to w.moved.
 func (w *Wheel[T]) drain(tick int64) []*Timer[T] {
 	s := &w.slots[tick&w.mask]
 	timers := s.timers

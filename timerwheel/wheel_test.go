@@ -287,8 +287,8 @@ func TestWheel_WakesOncePerSlotNotPerTimer(t *testing.T) {
 
 func TestWheel_ClockThatGoesBackDoesNotMakeItSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Only Poll, of the driver's queue, reads the true time. All other readings are 50 ms behind, so
-		// to the other functions the slot is still ahead.
+		// Only the method Poll of the driver's queue reads the true time. All other readings are 50
+		// ms behind, so for the wheel the slot has not begun yet.
 		var reads atomic.Int64
 		start := time.Now()
 		now := func() time.Duration {

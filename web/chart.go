@@ -11,7 +11,7 @@ const (
 	chartFor             = 2 * time.Minute
 )
 
-// chart draws the time that is left of the first holder's lease, as a curve. The curve falls, and jumps up at each renewal.
+// chart draws a curve: how much time was left of the first holder's lease at each instant. The curve falls, and jumps up at each renewal.
 func (r *renderer) chart(l *lock) any {
 	var line, area strings.Builder
 	var full time.Duration

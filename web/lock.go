@@ -28,7 +28,7 @@ type lock struct {
 	past        []spell // spells that have ended, the newest last
 	samples     []sample
 	text        string // the text, in lower case, in which a search looks for words
-	listed      bool   // a list has contained the lock. If a later list does not, the lock is no longer in use. False if it was only read by name
+	listed      bool   // a list has contained the lock; if a later list does not, the lock is no longer in use. False if only read by name
 	err         string // why the last look at the lock failed, or "" if it did not
 }
 
@@ -103,8 +103,8 @@ func (l *lock) followHolders(before *lock, fresh bool) {
 	}
 }
 
-// renew notes when the lease expires. It counts a renewal if the lease now expires later than the last look showed, by more than the duration
-// `steady`.
+// renew notes when the lease expires. If the new expiry is later than the one that the last look showed, by more than the duration `steady`, renew
+// counts a renewal.
 func (h *holding) renew(now time.Time, again bool) {
 	if h.TTL < 0 {
 		h.until = time.Time{}
@@ -137,7 +137,7 @@ func (l *lock) unlisted() *lock {
 	return &next
 }
 
-// calmed returns the lock without waiters: the last waiter has gone. The look read nothing else, so everything else stays as it was.
+// calmed returns the lock without waiters. It is for a look that found only that the last waiter has gone. Everything else stays as it was.
 func (l *lock) calmed(now time.Time) *lock {
 	next := *l
 	next.Waiting, next.waiting.end = 0, now
@@ -183,8 +183,8 @@ func (l *lock) toList() bool { return l.listed && l.Kind != "" }
 // contended reports whether the lock is listed as contended.
 func (l *lock) contended(now time.Time) bool { return now.Sub(l.contendedAt) < calmAfter }
 
-// byContention puts the locks with the most waiters on top. It compares the largest number of waiters since somebody began to wait, so that
-// locks seldom change places.
+// byContention sorts the locks with the most waiters to the top. It does not compare the present numbers of waiters, but the largest number in each
+// lock's present period with waiters. So the locks seldom change places.
 func byContention(now time.Time) func(a, b *lock) int {
 	rank := func(l *lock) int {
 		if !l.contended(now) {
@@ -206,7 +206,7 @@ func searched(e inspect.Entry) string {
 	return strings.ToLower(strings.Join(text, "\n"))
 }
 
-// usual guesses the full length of a lease of which d is left: the shortest common length that is not less than d.
+// usual guesses the full length of a lease from the time d that is left: it returns the shortest common length that is not less than d.
 func usual(d time.Duration) time.Duration {
 	for _, s := range []time.Duration{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400} {
 		if d <= s*time.Second {

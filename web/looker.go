@@ -20,7 +20,7 @@ const (
 	forgetting = 10 * time.Second // everything is forgotten this long after the last look
 	remembered = 10 * time.Minute // a lock that is not in the list is forgotten this long after it was last read
 	batch      = 500              // keys per SCAN and per pipeline
-	rest       = 4                // after a part of a look that took d, that part is not due again for rest * d
+	rest       = 4                // a part of a look that took d is due again after rest * d
 	within     = 30 * time.Second // time limit of a look
 	doubtAfter = 3 * time.Second  // if a look takes longer than this, a ping finds out whether Redis answers: see the method doubt
 	pingWithin = 2 * time.Second  // time limit of that ping
@@ -38,8 +38,8 @@ type source struct {
 	ping      func(context.Context, redis.UniversalClient) error
 }
 
-// looker reads Redis while somebody watches, once for all viewers. Each such reading is called a look. A look reads the locks whose pages are open,
-// and does the parts that are due: list all locks, list the contended ones, read the processes. Between two looks only a timer runs, and no
+// looker reads Redis while somebody watches. One reading serves all viewers, and is called a look. A look reads the locks whose pages are open, and
+// does the parts that are due: list all locks, list the contended ones, read the processes. Between two looks the looker has only a timer, and no
 // goroutine.
 type looker struct {
 	source
@@ -52,10 +52,10 @@ type looker struct {
 	began   time.Time    // when the last look began
 	snap    *snapshot
 
-	everything, contended, named pace // when the parts are due again that list all locks, list the contended ones, and read the names of processes
+	everything, contended, named pace // when each part is due again: list all locks, list the contended ones, read the names of processes
 }
 
-// snapshot is what the looks have shown so far. Once published it does not change, except that parts are added.
+// snapshot is what the looks have shown so far. After it is published, only the map `parts` changes: it gets the parts that are rendered.
 type snapshot struct {
 	since     time.Time        // when the looker began to note changes
 	tried     time.Time        // when the last look ended
@@ -105,8 +105,8 @@ func (l *looker) latest() *snapshot {
 	return l.snap
 }
 
-// fresh returns a snapshot that shows what a view needs, or that has the error of the last look. If there is none within the duration `patience`, it
-// returns the latest snapshot. The result is nil if ctx ends first.
+// fresh returns a snapshot that is new enough and shows what a view needs, or one with the error of the last look. If there is no such snapshot
+// within the duration `patience`, fresh returns the latest one. It returns nil if ctx ends first.
 func (l *looker) fresh(ctx context.Context, v view) *snapshot {
 	defer l.watch(v)()
 	began := time.Now()
@@ -181,7 +181,7 @@ func (l *looker) lookAround() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if after.err != "" && !l.snap.failed.IsZero() {
-		after.failed = l.snap.failed // the method doubt has already reported the failure, with an earlier instant
+		after.failed = l.snap.failed // the method doubt has already published the failure, as of an earlier instant
 	}
 	l.publish(after)
 	l.looking = false
@@ -279,9 +279,9 @@ func (r *round) list(ctx context.Context, contended bool) error {
 		case contended && lock.Waiting > 0 && !cut: // its waiters have gone
 			r.locks[name] = lock.calmed(time.Now())
 		case contended || lock.Kind == "":
-		case cut: // it may be in the part that was not read
+		case cut: // the lock may be in the rest of the list, which was not read
 			r.locks[name] = lock.unlisted()
-		case len(lock.Holders) > 0 || lock.Waiting == 0: // no longer in use, unless it is a free fair lock with waiters, which has no key to be listed
+		case len(lock.Holders) > 0 || lock.Waiting == 0: // no longer in use (a free fair lock with waiters is in use, but has no key to list)
 			r.note(inspect.Entry{Name: name}, true)
 		}
 	}
@@ -305,7 +305,7 @@ func (r *round) look(ctx context.Context, views []view) {
 		if err == nil || isForeign(err) || r.locks[v.Name] == nil {
 			r.note(entry, false)
 		}
-		if err != nil { // only the viewers of this name see the error, and still see what was read last
+		if err != nil { // only the viewers of this lock see the error; they also still see what was read last
 			r.locks[v.Name] = r.locks[v.Name].failed(time.Now(), err)
 		}
 	}

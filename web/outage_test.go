@@ -97,7 +97,8 @@ func TestPage_RedisGoesAndComesBack(t *testing.T) {
 	}
 }
 
-// A look may skip a part, because it is slow and not yet due. After such a look, the page still reports the failure until Redis answers.
+// A look skips a part that is slow and therefore not due yet. If the looks fail, and a later look skips the part that failed, the page still reports
+// the failure until Redis answers.
 func TestLooker_FailureLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{takes: 2 * time.Second}

@@ -56,7 +56,7 @@ type moment struct {
 	Ago   string
 }
 
-// moment returns the data of an instant. If the script of the page computes how long ago the instant was, moment leaves that out.
+// moment returns the data of an instant. For a live page it leaves out how long ago the instant was, because the page's script computes that.
 func (r *renderer) moment(at time.Time) moment {
 	m := moment{Time: at, Ticks: r.clock(at)}
 	if !r.live && !at.IsZero() {

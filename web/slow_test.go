@@ -106,7 +106,7 @@ func TestStream_CutsOffWhoReadsNothing(t *testing.T) {
 	assert.Empty(t, p.views, "nobody watches")
 }
 
-// A stream stays open while nothing changes. In HTTP/2 a write deadline that passes ends a stream, even if nothing is being written.
+// A stream stays open while nothing changes. In HTTP/2, a stream ends when its write deadline passes, even if nothing is being written.
 func TestStream_LivesWhileNothingChanges(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

@@ -104,10 +104,10 @@ func (p *page) send(w http.ResponseWriter, parts []update) bool {
 		return false
 	}
 	to := http.NewResponseController(w)
-	_ = to.SetWriteDeadline(time.Now().Add(p.writeWithin)) // an error means that this writer has no deadlines; it works without them
+	_ = to.SetWriteDeadline(time.Now().Add(p.writeWithin)) // a writer without deadlines returns an error, and works without them
 	if _, err = fmt.Fprintf(w, "data: %s\n\n", data); err != nil || to.Flush() != nil {
 		return false
 	}
-	_ = to.SetWriteDeadline(time.Time{}) // a deadline that passes between two events would end a stream of HTTP/2
+	_ = to.SetWriteDeadline(time.Time{}) // in HTTP/2, a stream would end if the deadline passed between two events
 	return true
 }

@@ -107,8 +107,8 @@ type item struct {
 	HTML string
 }
 
-// parts renders what a view shows of a snapshot. If live is true, the parts are for streams. All streams of the view share these parts,
-// which leave out the times that the page's script counts by itself.
+// parts renders the parts of a view from a snapshot. If live is true, the parts are for streams, and all streams of the view share them. Such parts
+// leave out how long ago something was, because the page's script computes that.
 func (p *page) parts(s *snapshot, v view, live bool) []part {
 	if !live {
 		return p.renderParts(s, v, false)

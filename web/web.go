@@ -78,12 +78,12 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Referrer-Policy", "same-origin") // names are in addresses. With no-referrer, browsers would hide the origin of our own form, too
+	h.Set("Referrer-Policy", "same-origin") // addresses contain names, so other sites do not get them; no-referrer would also hide our own form's origin
 	h.Set("Cache-Control", "no-store")
 	p.protected.ServeHTTP(w, r)
 }
 
-// route uses only the last element of the path, and every address on the page is relative to it, so that the page need not know its prefix.
+// route uses only the last element of the path. Every address on the page is relative. So the page need not know its prefix.
 func (p *page) route(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "" {
 		p.addSlash(w, r)
@@ -174,8 +174,8 @@ func (p *page) show(w http.ResponseWriter, r *http.Request) {
 	p.render(w, status, v.Page, d)
 }
 
-// clock returns the milliseconds since the handler was made. page.js compares times by it, so no wall clock matters, neither the server's nor the
-// browser's.
+// clock returns an instant as the milliseconds since the handler was made. page.js computes with such instants only, so a wrong wall clock has no
+// effect, neither the server's nor the browser's.
 func (p *page) clock(at time.Time) int64 { return at.Sub(p.opened).Milliseconds() }
 
 // fail shows a message instead of a page.

@@ -52,7 +52,7 @@ func strangeTags(page string) (strange []string) {
 	return strange
 }
 
-// No part of a name becomes markup, whatever its bytes are, and the link of a name leads to its lock.
+// No name becomes markup, whatever bytes it contains, and the link of a name leads to its lock.
 func TestPage_NamesAreData(t *testing.T) {
 	t.Parallel()
 	f, links := &fake{}, regexp.MustCompile(`<a href="lock\?name=([^"]*)"`)

@@ -1,7 +1,7 @@
--- read_write: mode_of returns the mode of a read/write lock and one of its holders, or nil if the lock is free. Redisson and Holdfast write the
--- mode, and for each holder one field with its number of holds; the writer's field ends in ":write". For any other hash, mode_of returns nil,
--- nil and the error FOREIGN, and the hash is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
--- readers.
+-- read_write: mode_of returns the mode of a read/write lock and one of its holders, or nil if the lock is free. Redisson and Holdfast write a field
+-- for the mode, and a field for each holder with the number of its holds. The name of the writer's field ends in ":write". For any other hash,
+-- mode_of returns nil, nil and the error FOREIGN, and does not change the hash. mode_of checks only a few fields, so its cost does not depend on the
+-- number of readers.
 local function holder_among(fields)
   local holder
   for i = 1, #fields, 2 do

@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// browsers are the programs to try as the browser, the lightest first.
+// browsers are the programs that can serve as the browser, in the order in which they are tried: the lightest first.
 var browsers = []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"}
 
 // patience is enough for a browser on a busy machine.
 const patience = time.Minute
 
-// tab is a tab of a browser of its own.
+// tab is the only tab of a browser that was started for it.
 type tab struct {
 	context.Context
 	t *testing.T

@@ -63,7 +63,7 @@ func (w *world) hold(l acquirer, o ...holdfast.AcquireOption) *holdfast.Lease {
 	w.t.Helper()
 	lease, err := l.Acquire(w.t.Context(), o...)
 	require.NoError(w.t, err)
-	w.t.Cleanup(func() { _ = lease.Release(context.Background()) }) // this also keeps the lease until then: a dropped lease would be released
+	w.t.Cleanup(func() { _ = lease.Release(context.Background()) }) // also keeps the lease reachable: a lease that is garbage-collected is released
 	return lease
 }
 

@@ -62,8 +62,9 @@ local function holder_of(lock)
   local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
--- fair_queue: the waiters of a fair lock. Redisson's part is a list of owner fields and, for each, the time after which it may be
--- removed. Holdfast adds a hash with the time until which each runtime with waiters is known to live. Times are server times in ms.
+-- fair_queue: the waiters of a fair lock. Redisson's part is a list of the waiters' owner fields, and a sorted set in which the score of a waiter is
+-- the time after which the waiter may be removed. Holdfast adds a hash. For each runtime with waiters, it contains the time until which the runtime
+-- is known to live. All times are in ms. Holdfast uses the server's clock, and Redisson uses the client's.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
@@ -84,8 +85,8 @@ local function not_of_queue(key) return redis.error_reply('FOREIGN ' .. key .. '
 --   head                     the owner field of the first waiter, or false if there is none
 --   latest                   the largest score, or 0
 --   till                     a table that maps runtimes to the times until which they are known to live
--- If a key holds something else, queue_of returns nil and the error FOREIGN. It does not raise that error, because the script may have freed the
--- lock already.
+-- If a key holds something that does not belong to a queue, queue_of returns nil and the error FOREIGN. It does not raise the error: when queue_of
+-- runs, the script may have freed the lock already, and must go on.
 local function queue_of(list, timeouts, waiting)
   local head, last = typed_reply('lindex', list, 0), typed_reply('zrange', timeouts, -1, -1, 'withscores')
   local runtimes = typed_reply('hgetall', waiting)
@@ -108,21 +109,22 @@ local function lives(q, owner, now)
   return not till or till > now
 end
 
--- tidy deletes the hash of runtimes, which only Holdfast uses, when there are no waiters.
+-- tidy deletes the hash of runtimes if there are no waiters. Redisson does not know this hash, so it would stay.
 local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- The table `gaps` maps a waiter to the number of waiters that have left directly ahead of it since the last close_gaps. first_gap is the position of
--- the first gap in the list, from 0, or an earlier position. It is nil if there are no gaps.
+-- The table `gaps` maps a waiter to the number of waiters directly ahead of it that have left since the last close_gaps. close_gaps reads the list
+-- from first_gap on. That is the position of the first gap, counted from 0, or a position before the first gap. If there are no gaps, first_gap is
+-- nil.
 local gaps, first_gap = {}, nil
 
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
 -- or if its score is 10 s in the past. The 10 s allow for scores from a clock that is off by some seconds.
 --
--- List and scores have the same members, unless one of the keys was deleted or evicted. So a head without a score is dropped as well: its
--- waiter may have left, and would keep everybody waiting. Scores without a list are deleted. Waiters that have lost their places in this
--- way queue again when they next ask.
+-- The list and the sorted set have the same members, unless one of the two keys was deleted or evicted. A head without a score is removed as well,
+-- because its waiter may have left, and the waiters behind it would wait in vain. If there are scores but no list, the scores are deleted. A
+-- waiter that loses its place in this way queues again at its next attempt.
 local function drop_stale(q, now)
   if q.latest > 0 and not q.head then redis.call('del', q.timeouts) end
   for _ = 1, 1000 do
@@ -139,8 +141,9 @@ local function drop_stale(q, now)
 end
 
 -- move_up lowers the scores of waiters that have moved up because others have left. Like Redisson, it lowers a score by `wait` ms for each place by
--- which the waiter has moved up. The table `moved` maps a waiter to this number of places; it is nil if all have moved up by one place. A queue may
--- be long, so each command changes at most 500 scores. The earliest scores come first, so that the order of the waiters never changes.
+-- which the waiter has moved up. The table `moved` maps a waiter to its number of places; if `moved` is nil, all waiters have moved up by one place.
+-- A queue may be long, so each command changes at most 500 scores. move_up begins with the lowest scores, so that the order of the waiters never
+-- changes.
 local function move_up(q, wait, moved)
   local all, scores = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -160,7 +163,7 @@ end
 local function leave(q, grant)
   local place = redis.call('lpos', q.list, grant, 'rank', -1) -- from the tail: usually the newest waiters leave
   if place then
-    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees memory
+    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: a script that has written may also make writes that need memory
     local behind = redis.call('lindex', q.list, place)
     if behind then
       gaps[behind] = (gaps[behind] or 0) + (gaps[grant] or 0) + 1
@@ -174,8 +177,9 @@ local function leave(q, grant)
   return place == 0
 end
 
--- close_gaps moves up the waiters behind the gaps. It has to walk through the queue, and a script that runs for many locks (for_each) may
--- remove thousands of waiters from one queue. So of consecutive runs for the same queue, only the last one calls close_gaps.
+-- close_gaps moves up the waiters behind the gaps. To do so, it reads the queue from the first gap on. A script that runs for many locks (for_each)
+-- may remove thousands of waiters from one queue, and should not read the queue after each of them. So when the script runs several times in a row
+-- for the same queue, only the last run calls close_gaps.
 local function close_gaps(q, wait)
   if not first_gap then return end
   local left, moved = 0, {}
@@ -197,9 +201,9 @@ local function take(lock, q, grant, lease, wait)
   begin_lease(lock, lease)
   tidy(q)
 end
--- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
--- subscribe, and no other runtime is told. The argument `freed` is 'freed ' if the lock has just been released by force; otherwise it is nil. A
--- failure is ignored, because without the message the lock only becomes free a little later.
+-- demand: tell the runtime of a holder that another process wants the lock. A grant number is odd if the runtime may keep a released lock
+-- (Options.Linger). Only such runtimes subscribe, so demand publishes nothing for an even number. The argument `freed` is 'freed ' if the lock has
+-- just been released by force, and otherwise nil. demand ignores a failure: without the message, the lock only becomes free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end

@@ -60,9 +60,9 @@ local function holder_of(lock)
   local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
--- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
--- subscribe, and no other runtime is told. The argument `freed` is 'freed ' if the lock has just been released by force; otherwise it is nil. A
--- failure is ignored, because without the message the lock only becomes free a little later.
+-- demand: tell the runtime of a holder that another process wants the lock. A grant number is odd if the runtime may keep a released lock
+-- (Options.Linger). Only such runtimes subscribe, so demand publishes nothing for an even number. The argument `freed` is 'freed ' if the lock has
+-- just been released by force, and otherwise nil. demand ignores a failure: without the message, the lock only becomes free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
@@ -156,17 +156,18 @@ local function leave_crowd(report, grant)
     redis.pcall('publish', crowd .. ':' .. called + n, '0')
   end
 end
--- take_tokens takes a block of at most n fencing tokens, and returns the first and the last one. If the counter holds something else, it returns
--- nil, nil and the error reply FOREIGN.
+-- take_tokens takes a block of at most n fencing tokens, and returns the first and the last one. If the counter does not hold a token, take_tokens
+-- returns nil, nil and the error reply FOREIGN.
 --
--- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost the
--- counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
--- continue from the old server's clock: min_token is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
--- below 2^53. A larger counter would be rounded, and could issue a token twice. So it is left unchanged, as is one that is not a
--- number.
+-- Tokens follow the server's clock in microseconds. So they increase even if Redis restarts without persistence, or a failover loses the counter. A
+-- token is always larger than the value of the counter, which Redisson's INCR may have written. After a failover, the clock of the new server may be
+-- behind the old server's clock. For that case, min_token is a lower bound: the caller's estimate of the old server's clock in microseconds, or 0.
 --
--- A counter far below the clock is new, or the old counter was lost. The last block before the loss may have reached up to the present time. A
--- new block that began before the present time could issue some of these tokens again. So only one token is taken: the present time.
+-- Lua's numbers are exact only below 2^53. A larger counter would be rounded, and take_tokens could issue a token twice. So take_tokens refuses such
+-- a counter and leaves it unchanged. It does the same with a counter that is not a number.
+--
+-- If the counter is far below the clock, it is new, or its former value was lost. The last block before the loss may have reached up to the present
+-- time, and a new block with earlier tokens could repeat some of them. So take_tokens takes only one token then: the present time.
 local function take_tokens(counter, n, min_token)
   local given = redis.pcall('get', counter) or '0'
   if type(given) == 'table' then

@@ -31,10 +31,10 @@ local function in_time(not_after)
   end
   return nil
 end
--- end_turn: let other processes go first at the end of a turn. The argument `idlers` is the number of subscribers that do not want the lock. If it
--- is '-1', the turn does not end, and end_turn does nothing. Otherwise end_turn publishes the message of a release. If more than `idlers`
--- subscribers receive it, some process waits: end_turn releases the lock and returns the number of receivers. If not, nobody waits: the lock stays
--- held and can be passed on, and end_turn returns nil.
+-- end_turn: let waiters of other processes acquire the lock at the end of a turn. The argument `idlers` is the number of subscribers that do not want
+-- the lock. It is '-1' if the turn does not end; end_turn then does nothing. Otherwise end_turn publishes the message of a release. If more than
+-- `idlers` subscribers receive the message, at least one process waits: end_turn releases the lock and returns the number of receivers. If not, no
+-- other process waits: end_turn returns nil, and the grant still holds the lock and can pass it on.
 local function end_turn(lock, grant, channel, publish, idlers)
   if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')
@@ -42,17 +42,18 @@ local function end_turn(lock, grant, channel, publish, idlers)
   redis.call('hdel', lock, grant)
   return told
 end
--- take_tokens takes a block of at most n fencing tokens, and returns the first and the last one. If the counter holds something else, it returns
--- nil, nil and the error reply FOREIGN.
+-- take_tokens takes a block of at most n fencing tokens, and returns the first and the last one. If the counter does not hold a token, take_tokens
+-- returns nil, nil and the error reply FOREIGN.
 --
--- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost the
--- counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
--- continue from the old server's clock: min_token is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
--- below 2^53. A larger counter would be rounded, and could issue a token twice. So it is left unchanged, as is one that is not a
--- number.
+-- Tokens follow the server's clock in microseconds. So they increase even if Redis restarts without persistence, or a failover loses the counter. A
+-- token is always larger than the value of the counter, which Redisson's INCR may have written. After a failover, the clock of the new server may be
+-- behind the old server's clock. For that case, min_token is a lower bound: the caller's estimate of the old server's clock in microseconds, or 0.
 --
--- A counter far below the clock is new, or the old counter was lost. The last block before the loss may have reached up to the present time. A
--- new block that began before the present time could issue some of these tokens again. So only one token is taken: the present time.
+-- Lua's numbers are exact only below 2^53. A larger counter would be rounded, and take_tokens could issue a token twice. So take_tokens refuses such
+-- a counter and leaves it unchanged. It does the same with a counter that is not a number.
+--
+-- If the counter is far below the clock, it is new, or its former value was lost. The last block before the loss may have reached up to the present
+-- time, and a new block with earlier tokens could repeat some of them. So take_tokens takes only one token then: the present time.
 local function take_tokens(counter, n, min_token)
   local given = redis.pcall('get', counter) or '0'
   if type(given) == 'table' then

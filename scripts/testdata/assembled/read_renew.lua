@@ -23,9 +23,9 @@ local function in_time(not_after)
   end
   return nil
 end
--- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument `timeouts` is the prefix
--- of the names of these keys, "{name}:". Scripts get it in KEYS, not in ARGV: if a hook of the client puts another prefix before all keys, it does so
--- here, too.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument `timeouts` is the beginning of the
+-- names of these keys, "{name}:". Scripts get it in KEYS, although it is no key: a hook of the client may add a prefix to all KEYS, and then adds the
+-- prefix to this argument as well.
 
 -- timeouts_of lists the timeout keys of all readers except the reader `but`. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)

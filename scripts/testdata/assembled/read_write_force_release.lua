@@ -29,17 +29,17 @@ end
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
--- subscribe, and no other runtime is told. The argument `freed` is 'freed ' if the lock has just been released by force; otherwise it is nil. A
--- failure is ignored, because without the message the lock only becomes free a little later.
+-- demand: tell the runtime of a holder that another process wants the lock. A grant number is odd if the runtime may keep a released lock
+-- (Options.Linger). Only such runtimes subscribe, so demand publishes nothing for an even number. The argument `freed` is 'freed ' if the lock has
+-- just been released by force, and otherwise nil. demand ignores a failure: without the message, the lock only becomes free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
--- read_write: mode_of returns the mode of a read/write lock and one of its holders, or nil if the lock is free. Redisson and Holdfast write the
--- mode, and for each holder one field with its number of holds; the writer's field ends in ":write". For any other hash, mode_of returns nil,
--- nil and the error FOREIGN, and the hash is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
--- readers.
+-- read_write: mode_of returns the mode of a read/write lock and one of its holders, or nil if the lock is free. Redisson and Holdfast write a field
+-- for the mode, and a field for each holder with the number of its holds. The name of the writer's field ends in ":write". For any other hash,
+-- mode_of returns nil, nil and the error FOREIGN, and does not change the hash. mode_of checks only a few fields, so its cost does not depend on the
+-- number of readers.
 local function holder_among(fields)
   local holder
   for i = 1, #fields, 2 do
@@ -64,9 +64,9 @@ local function busy(lock, holder)
   demand(lock, holder)
   return {redis.call('pttl', lock), holder}
 end
--- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument `timeouts` is the prefix
--- of the names of these keys, "{name}:". Scripts get it in KEYS, not in ARGV: if a hook of the client puts another prefix before all keys, it does so
--- here, too.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument `timeouts` is the beginning of the
+-- names of these keys, "{name}:". Scripts get it in KEYS, although it is no key: a hook of the client may add a prefix to all KEYS, and then adds the
+-- prefix to this argument as well.
 
 -- timeouts_of lists the timeout keys of all readers except the reader `but`. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)

@@ -61,10 +61,10 @@ local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
 -- reserver_of returns who has reserved a semaphore:
---   'RUNTIME'       this runtime has a reservation
---   'rest RUNTIME'  this runtime's reservation has ended, and for a while nobody may reserve
+--   'RUNTIME'       the runtime with this UUID has a reservation
+--   'rest RUNTIME'  the reservation of the runtime with this UUID has ended; for a while no runtime may reserve
 --   false           neither
--- If the key holds something else, it returns nil and the error FOREIGN.
+-- If the key does not hold a reservation, reserver_of returns nil and the error FOREIGN.
 local function reserver_of(want)
   local reserver = redis.call('get', want)
   if reserver and not is_runtime(string.gsub(reserver, '^rest ', '')) then

@@ -34,17 +34,17 @@ end
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
--- subscribe, and no other runtime is told. The argument `freed` is 'freed ' if the lock has just been released by force; otherwise it is nil. A
--- failure is ignored, because without the message the lock only becomes free a little later.
+-- demand: tell the runtime of a holder that another process wants the lock. A grant number is odd if the runtime may keep a released lock
+-- (Options.Linger). Only such runtimes subscribe, so demand publishes nothing for an even number. The argument `freed` is 'freed ' if the lock has
+-- just been released by force, and otherwise nil. demand ignores a failure: without the message, the lock only becomes free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
--- read_write: mode_of returns the mode of a read/write lock and one of its holders, or nil if the lock is free. Redisson and Holdfast write the
--- mode, and for each holder one field with its number of holds; the writer's field ends in ":write". For any other hash, mode_of returns nil,
--- nil and the error FOREIGN, and the hash is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
--- readers.
+-- read_write: mode_of returns the mode of a read/write lock and one of its holders, or nil if the lock is free. Redisson and Holdfast write a field
+-- for the mode, and a field for each holder with the number of its holds. The name of the writer's field ends in ":write". For any other hash,
+-- mode_of returns nil, nil and the error FOREIGN, and does not change the hash. mode_of checks only a few fields, so its cost does not depend on the
+-- number of readers.
 local function holder_among(fields)
   local holder
   for i = 1, #fields, 2 do
