@@ -41,8 +41,8 @@ func TestInterop_ReleaseWakesTheOtherSide(t *testing.T) {
 	})
 }
 
-// While a lock lingers, Redisson gets it within Options.Linger, although our side takes it again and again. On a busy machine a waiter may miss
-// the time in which the lock is free, and then waits for another Options.Linger. So the test looks at the median.
+// Redisson gets a lingering lock within Options.Linger, although our side takes the lock again and again. On a busy machine a waiter may miss the
+// moment in which the lock is free, and must then wait for Options.Linger again. So the test checks the median.
 func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
 	const linger = 300 * time.Millisecond
 	everywhere(t, func(k kind) bool { return k.theirs == "lock" || k.theirs == "fenced" || k.theirs == "write" }, func(t *testing.T, m *meeting) {
@@ -50,8 +50,8 @@ func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 		defer cancel()
 		ours, theirs := m.lingering(t, linger).party(m.kind, m.name), m.theirs(t, 0).party(m.kind, m.name)
-		// lingers takes and releases the lock, and reports whether the lock lingers. At first it does not: our side has just subscribed to the
-		// demands of others and may have missed some, so it lets no lock linger that it already has.
+		// lingers takes and releases the lock, and reports whether the lock then lingers. At first the lock does not linger: our side has just
+		// subscribed to the demands of others, and may have missed a demand for this lock.
 		lingers := func() bool {
 			return ours.take(ctx, 0) == nil && ours.give(ctx) == nil && m.look.Exists(ctx, m.name).Val() == 1
 		}
@@ -110,21 +110,21 @@ func (m *meeting) held(t *testing.T, s side, lease time.Duration) party {
 	if m.kind.counter != "latch" {
 		require.NoError(t, p.take(ctx, lease))
 	}
-	for m.kind.theirs == "red" && !complete(ctx, t, p) { // a test that frees two members must know which ones are held
+	for m.kind.theirs == "red" && !complete(ctx, t, p) { // a test may free the first two members by force, so the party must hold all three
 		require.NoError(t, p.give(ctx))
 		require.NoError(t, p.take(ctx, lease))
 	}
 	return p
 }
 
-// complete reports whether a holder of a red lock holds all three members. It may hold only two, which are enough: on a busy machine, the third may
-// answer too late, and is then not kept.
+// complete reports whether a holder of a red lock holds all three members. Two are enough for a holder: on a busy machine the third may answer too
+// late, and the holder then does not keep the third.
 func complete(ctx context.Context, t *testing.T, p party) bool {
 	t.Helper()
 	if ours, ok := p.(*goParty); ok {
 		return len(strings.Split(ours.lease.ID(), ",")) == len(memberNames(""))
 	}
-	all, err := p.held(ctx) // a red lock of Redisson answers whether it holds all members
+	all, err := p.held(ctx) // for a red lock, Redisson answers whether the thread holds all members
 	require.NoError(t, err)
 	return all
 }

@@ -35,8 +35,8 @@ func hold() {
 	select {}
 }
 
-// One of our processes holds a lock, which its watchdog renews, and is killed. A sleeping waiter on Redisson's side gets the lock when the
-// lease has ended.
+// One of our processes is killed while it holds a lock that its watchdog renews. A sleeping waiter on Redisson's side gets the lock when the lease
+// has ended.
 func TestInterop_KilledHoldersLeaseEnds(t *testing.T) {
 	redisson(t)
 	p := singleServer(t)

@@ -10,16 +10,16 @@ import (
 // kind is one kind of lock or counter on both sides.
 type kind struct {
 	name   string
-	theirs string // the driver's word for a kind of lock; "" for a counter, whose verbs begin with the word in the field counter
+	theirs string // the driver's word for this kind of lock; "" for a counter
 	ours   func(rt *holdfast.Runtime, name string) lock
 
-	// rival is the kind that the waiter uses, if it is not the holder's.
+	// rival is the name of the kind that a waiter uses while this kind is held. It is "" if the waiter uses the same kind.
 	rival string
-	// counter is "semaphore", "permit" or "latch"; "" for a lock.
+	// counter is "semaphore", "permit" or "latch". The driver's requests for a counter begin with this word. For a lock, counter is "".
 	counter string
 	// polls names the sides whose waiters get no messages and poll instead.
 	polls map[string]bool
-	// leased says that holders may have a lease. renewed names the sides whose watchdog renews it.
+	// leased says whether holders have leases. renewed names the sides whose watchdog renews these leases.
 	leased  bool
 	renewed map[string]bool
 }
@@ -71,8 +71,8 @@ func permits(rt *holdfast.Runtime, name string) lock { return rt.PermitSemaphore
 // memberNames returns the names of the locks that form the multi lock or red lock with this name.
 func memberNames(name string) []string { return []string{name + ".1", name + ".2", name + ".3"} }
 
-// decisive returns the members that must be freed by force so that the holder loses the whole lock. For our multi locks one member is
-// enough, because our side then releases the others. If the others were freed by force as well, the next holder could lose them.
+// decisive returns the members that must be freed by force so that the holder loses the whole lock. For our multi locks one member is enough, because
+// our side then releases the other members. If the test freed these by force as well, the next holder of the lock could lose them.
 func (k kind) decisive(name string, holder party) []string {
 	all := memberNames(name)
 	_, ours := holder.(*goParty)

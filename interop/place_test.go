@@ -26,7 +26,7 @@ type place struct {
 	redisson []string
 	// addr is the address of one of the servers. How fast it answers shows how busy the machine is.
 	addr string
-	// pubSub is our side's setting for messages. sharded says whether both sides then send sharded messages.
+	// pubSub is our side's setting for messages. sharded says whether both sides send sharded messages at this place.
 	pubSub  holdfast.PubSubMode
 	sharded bool
 }
@@ -67,8 +67,8 @@ func sentinel(t *testing.T) *place {
 	}
 }
 
-// sharded is a cluster on which both sides find out themselves that messages are sharded. In the place named plain, both sides are configured for
-// plain messages.
+// sharded is a cluster on which both sides send sharded messages. No setting says so: each side detects that the cluster supports them. The place
+// named plain is the same cluster, but both sides are configured for plain messages.
 func sharded(t *testing.T) *place {
 	p := cluster(t, "auto")
 	p.sharded = true
@@ -129,7 +129,7 @@ func atPlaces(t *testing.T, show func(t *testing.T, p *place)) {
 	}
 }
 
-// meeting is one kind at one place, with a name of its own, for both sides.
+// meeting is what both sides share in a test: a place, a kind, and a name that no other test uses.
 type meeting struct {
 	*place
 	kind kind

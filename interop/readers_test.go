@@ -31,7 +31,7 @@ func TestInterop_ReadersAndAWriter(t *testing.T) {
 				require.NoError(t, r.give(ctx))
 				asleep(t, written)
 			}
-			n.listened(t) // only now does a writer of ours subscribe: while readers of its own process hold the lock, it waits inside the process
+			n.listened(t) // our writer subscribes only now: while readers of its own process held the lock, it waited inside the process
 			asleep(t, written)
 			stalls.Take()
 			began := time.Now()

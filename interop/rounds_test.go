@@ -28,7 +28,7 @@ type files struct {
 	number, tokens string
 
 	last     atomic.Int64 // the number that our side wrote last
-	switches atomic.Int64 // how often the other side has written in between
+	switches atomic.Int64 // how often our side found a number that the other side had written
 }
 
 func newFiles(t *testing.T) *files {

@@ -20,13 +20,13 @@ type side interface {
 
 // party acquires one lock, and releases it.
 type party interface {
-	// take waits until the party holds the lock. With a lease of 0, the watchdog renews the lease.
+	// take waits until the party holds the lock. If lease is 0, the watchdog renews the party's lease.
 	take(ctx context.Context, lease time.Duration) error
 	// try waits for the lock, but not longer than wait.
 	try(ctx context.Context, wait time.Duration) (bool, error)
 	give(ctx context.Context) error
 	// held reports whether the party holds the lock, as far as its side knows.
 	held(ctx context.Context) (bool, error)
-	// id is the id of the permit; "" for a Redisson lock or a counter.
+	// id is the id of the permit or of our lease; "" for a Redisson lock or a counter.
 	id() string
 }

@@ -14,7 +14,7 @@ import (
 
 // The watchdog of each side renews a lock for longer than its lease, until a waiter on the other side gives up.
 func TestInterop_WatchdogOutlastsPatience(t *testing.T) {
-	const lease = 3 * time.Second // a busy machine may be late by two seconds
+	const lease = 3 * time.Second // so long because a busy machine may renew two seconds late
 	const patience = 5 * lease / 2
 	everywhereAtOnce(t, func(k kind) bool { return k.renewed != nil }, func(t *testing.T, m *meeting) {
 		var both sync.WaitGroup

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// client carries out single steps with the locks of one name, as one client. The arguments of its function `do` are the driver's words for an
-// operation and a kind.
+// client is a client of Redisson or of the stand-in. It carries out single steps with the locks of one name. The arguments of its function `do` are
+// the parts of a step.
 type client struct {
 	id      string
 	name    string

@@ -23,10 +23,10 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) {
 // WithTracerProvider sets where the spans go. Default otel.GetTracerProvider.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(c *config) { c.tracers = p } }
 
-// WithGroup adds the attribute "group" to the metrics of Trace. Its value is what the function returns for a lock's name; if that is "", the
-// attribute is left out. Without WithGroup, only holdfast.leader has a name as an attribute. The SDK keeps at most 2000 sets of attributes for an
-// instrument, so with many locks, a value for each lock would make the instrument useless. Let the function return few different texts: see
-// CollapseIDs.
+// WithGroup adds the attribute "group" to the metrics of Trace. The function returns the value of the attribute for a lock; if it returns "", the
+// attribute is left out. Without WithGroup, only holdfast.leader has a name as an attribute. Let the function return few different texts: see
+// CollapseIDs. The SDK keeps at most 2000 sets of attributes for an instrument, so a different value for each of many locks would make the instrument
+// useless.
 func WithGroup(group func(kind holdfast.Kind, name string) string) Option {
 	return func(c *config) { c.group = group }
 }

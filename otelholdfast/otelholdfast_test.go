@@ -184,7 +184,7 @@ func TestTrace_ErrorsAreThoseOfRedis(t *testing.T) {
 		_, err = rt.Lock("orders").Acquire(t.Context(), holdfast.WithWait(time.Second))
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		server.Heal(rt)
-		<-time.After(10 * time.Second) // until the outage is over, and the grant that the acquire may have left is released
+		<-time.After(10 * time.Second) // until the outage is over and the runtime has released the grant that the acquire may have left in Redis
 		server.Cut(rt)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

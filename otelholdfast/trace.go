@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Trace makes spans and metrics: assign it to Options.Trace. If the provider refuses an instrument, the error goes to otel.Handle, and the instrument
-// measures nothing.
+// Trace returns a holdfast.Trace that makes spans and metrics. Assign it to Options.Trace. If the provider refuses an instrument, the error goes to
+// otel.Handle, and the instrument measures nothing.
 //
 // Each acquire has a span holdfast.acquire, a child of the span in its context. The span ends when the acquire has its outcome. An acquire that waits
-// longer than Options.SlowWait adds an event "waiting" to the span in its context, and is counted.
+// longer than Options.SlowWait adds an event "waiting" to the span in its context, and is counted by the metric holdfast.waits.slow.
 func Trace(options ...Option) *holdfast.Trace {
 	r := newRecorder(configOf(options))
 	return &holdfast.Trace{
@@ -125,8 +125,8 @@ func end(span trace.Span, a holdfast.Acquired, outcome string) {
 	}
 }
 
-// outcome returns "acquired", "busy" (others have the lock, or the deadline of the context has passed), "cancelled", "closed" or "error". If Redis
-// does not answer, an acquire whose deadline has passed is an error: it does not know whether others have the lock.
+// outcome returns "acquired", "busy", "cancelled", "closed" or "error". "busy" means that others have the lock, or that the deadline of the context
+// has passed. If the deadline has passed but Redis did not answer, the outcome is "error", because others may or may not have the lock.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -143,7 +143,7 @@ func outcome(err error) string {
 
 // othersHave reports whether all causes of an error are that others have the lock, or that the deadline has passed. Any other cause is a failure.
 func othersHave(err error) bool {
-	switch e := err.(type) { //nolint:errorlint // it looks at each cause, and not only at the first one that errors.As would find
+	switch e := err.(type) { //nolint:errorlint // the switch must look at each cause; errors.As would find only the first one
 	case *holdfast.BusyError:
 		return true
 	case interface{ Unwrap() []error }:
@@ -180,7 +180,7 @@ func (r *recorder) exchanged(x holdfast.Exchanged) {
 	r.exchange.Record(context.Background(), x.Took.Seconds(), metric.WithAttributes(attribute.String("outcome", answered(x.Err))))
 }
 
-// leader uses the election's name as an attribute: a program has few elections, and without names their values would add up.
+// leader adds the election's name as an attribute. A program has few elections, and without the name the values of all elections would add up.
 func (r *recorder) leader(c holdfast.LeaderChange) {
 	change := int64(-1)
 	if c.Leading {

@@ -24,8 +24,8 @@ func (e *CheckError) Unwrap() []error { return e.Causes }
 // CheckLines is the maximum number of lines in the text of a CheckError.
 const CheckLines = 25
 
-// Error returns one line for a single finding. For several it returns a line for each, and one with the rule that grants all
-// missing rights. It has at most 25 lines; findings that do not fit are counted.
+// Error returns one line for a single finding. For several findings it returns a title, a line for each finding, and, if rights are missing, a line
+// with the ACL rule that grants all of them. The text has at most 25 lines. If not all findings fit, a line has the number of the others.
 func (e *CheckError) Error() string {
 	const title = "holdfast: check: "
 	if len(e.Findings) == 1 {

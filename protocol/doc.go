@@ -82,39 +82,40 @@
 //
 // # Order
 //
-// An actor's requests for one lock are processed in the order in which the actor sent them, if all went to the same PID.
-// Messages of one lock to one actor arrive in the order of the events: the Granted of a lease before its Lost or Released. The
-// Granted of another waiting acquire may arrive before the Released that made it possible. There is no order between two locks. A
-// Cancel may arrive after the lock was granted: then Granted arrives, and the lease has to be released.
+// An actor's requests for one lock are processed in the order in which the actor sent them, if all went to the same PID. An actor
+// receives the messages about one lock in the order of the events: the Granted of a lease before its Lost or Released. If a
+// Release lets another Acquire of the same actor succeed, the Granted may arrive before the Released. There is no order between
+// the messages about two locks. If a Cancel arrives after the lock was granted, the actor still receives the Granted, and has to
+// release the lease.
 //
 // # The end of the requester
 //
 // An actor with a pending Acquire or a lease is watched. When it terminates (stopped, poisoned, stopped by its supervisor), its
-// waits end and its leases are released: at once if Redis can be reached, otherwise by expiry, within one lease of the last
-// renewal.
+// waits end and its leases are released at once. If Redis cannot be reached, the leases expire instead, within one lease of the
+// last renewal.
 //
 // If an actor panics on *actor.Stopped, protoactor notifies nobody of its end. The next renewal of the lock in this process notices the end;
 // until then the actor's waits and leases stay. A fixed lease is not renewed, so it stays until it expires.
 //
-// A restart after a panic is not the end: the PID and the mailbox stay, and so do waits and leases. The actor loses its state and
-// the message that it panicked on, which may have been a Granted. So either let its supervisor stop it (with WithGuardian, or
-// WithSupervisor of its parent), or record the serial before anything that may panic, and release the lease on *actor.Restarting,
-// which the failed actor receives.
+// A restart after a panic does not end the actor: its PID, its mailbox, its waits and its leases stay. But it loses its state and
+// the message on which it panicked, which may have been a Granted. So choose one of two ways. Either let the supervisor stop the
+// actor (with WithGuardian, or WithSupervisor of its parent). Or record the serial before anything that may panic, and release
+// the lease when the failed actor receives *actor.Restarting.
 //
-// If a new actor has the name of a terminated one, locks mistake it for the terminated one. So wait for Terminated before reusing a name.
-// Otherwise the new actor may get answers to the previous actor's requests. It must then release the lease of a Granted that it did
-// not request, and ignore a Lost with an unknown serial. When a lock notices the termination, it refuses the waits that the new actor
-// has started by then, and ends the new actor's leases with Lost.
+// If a new actor has the name of a terminated one, locks mistake it for the terminated one. So wait for Terminated before you
+// reuse a name. If you do not wait, the new actor may get answers to the requests of the terminated one. It must then release the
+// lease of a Granted that it did not request, and ignore a Lost with an unknown serial. When a lock notices the termination, it
+// also refuses the waits that the new actor has started by then, and ends the new actor's leases with Lost.
 //
-// The runtime never blocks on delivering a message to an actor. If a delivery blocks, on a synchronized dispatcher or a full
-// mailbox, all messages to that actor wait, in order, and RequesterBlocked reports it; locks, leases and other actors continue. The
-// actor's leases are still renewed. So an actor that hangs keeps its locks, as a goroutine that hangs does. A fixed lease limits
-// the time for which it keeps them.
+// The runtime never blocks on delivering a message to an actor. A synchronized dispatcher or a full mailbox may block a delivery.
+// All messages to that actor then wait, in order, and a RequesterBlocked event reports this; locks, leases and other actors
+// continue. The actor's leases are still renewed. So an actor that hangs keeps its locks, as a goroutine that hangs does. A fixed
+// lease limits the time for which it keeps them.
 //
 // # The end of the runtime
 //
-// Runtime.Shutdown refuses every pending and every new Acquire with ErrClosed, except one with which an owner re-enters a lock that
-// it holds. Leases are renewed and released as before. When the last one has ended, the runtime closes.
+// Runtime.Shutdown refuses every pending and every new Acquire with ErrClosed. The exception is an Acquire with which an owner
+// re-enters a lock that it holds. Leases are renewed and released as before. When the last lease has ended, the runtime closes.
 //
 // Runtime.Close refuses every pending Acquire with ErrClosed, ends every lease with a Lost whose Err is ErrClosed, and releases the locks. When it
 // returns, all actors have been notified. Requests that arrive during Close are refused with ErrClosed. Requests that arrive later

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Sentinel errors. Errors of the runtime wrap one of them or the error of Redis that caused them.
+// Sentinel errors. Each error of the runtime wraps one of them, or wraps the error of Redis that was its cause.
 var (
 	// ErrNotAcquired is returned when a try finds the lock taken, or when the wait or the context of an acquire ends before the grant. If the lock is
 	// taken, errors.As finds a *BusyError. If Redis has not answered, or the context had ended before the call, the error wraps the cause.
@@ -25,8 +25,8 @@ var (
 	ErrNotReplicated = errors.New("not replicated")
 	// ErrUpgrade is returned when the owner of a read lock asks for the write lock, which can never succeed.
 	ErrUpgrade = errors.New("read lock cannot be upgraded")
-	// ErrForeignKey is returned when the key holds something else: another type, a value that is not a lock, or a lock of an
-	// incompatible kind. The key may also be another one that the lock needs: the error names it. The key is left unchanged.
+	// ErrForeignKey is returned when the lock's key, or another key that the lock needs, holds something else: another type, a value that is not a
+	// lock, or a lock of an incompatible kind. If it is another key, the error names that key. The key is left unchanged.
 	ErrForeignKey = errors.New("key holds something else")
 	// ErrInvalid is returned for an invalid name, option or argument.
 	ErrInvalid = errors.New("invalid")
@@ -35,8 +35,8 @@ var (
 // BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired.
 type BusyError struct {
 	Name   string        // of the lock
-	Holder string        // owner field of one of the holders; RUNTIME:-NUMBER if the lock was released, and is kept WithAtLeast; "" if unknown
-	TTL    time.Duration // time until the server frees the lock unless it is renewed; 0 if unknown
+	Holder string        // owner field of one of the holders; "" if unknown; RUNTIME:-NUMBER if the lock was released and WithAtLeast keeps it
+	TTL    time.Duration // time until the lock expires in Redis if it is not renewed; 0 if unknown
 	Local  bool          // held by this runtime, perhaps by the caller itself, which would then wait for itself
 }
 

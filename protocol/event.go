@@ -11,13 +11,13 @@ import (
 // or "" when the event is not about one lock. Each event implements slog.LogValuer: its attributes are those of the log record.
 type Event interface{ Lock() string }
 
-// LeaseLost reports that a lease ended without a release. The Lease itself reported it to its holder first.
+// LeaseLost reports that a lease ended without a release. The holder has learned of the loss from its Lease before this event.
 type LeaseLost struct {
 	Kind   Kind
 	Name   string
 	ID     string // owner field in Redis
 	Reason LossReason
-	Held   time.Duration // time from the acquire to the loss, or to the release that found the lease lost; with several holders, the longest
+	Held   time.Duration // time from the acquire until the loss was noticed, perhaps by a release; the longest one if there are several holders
 }
 
 // LossReason says why a lease ended without a release. A switch over it needs a default: values may be added.
@@ -44,11 +44,11 @@ type Waiting struct {
 	Ahead  int    // acquires of this runtime that get the lock before this one
 }
 
-// LeaseLeaked reports that a lease was dropped without a release: nothing refers to it, or to a channel or context that would
-// report its end. The runtime releases it now, unless it is a fixed lease, which just expires.
+// LeaseLeaked reports that a lease was dropped without a release: the program refers neither to the lease nor to a channel or
+// context that would report its end. The runtime releases the lease now. A fixed lease is not released: it expires.
 type LeaseLeaked struct {
 	Name  string
-	Kind  Kind      // of a multi lock: the members' kind, "" if they differ
+	Kind  Kind      // for a multi lock, the kind of its members; "" if their kinds differ
 	ID    string    // owner field in Redis
 	Since time.Time // time of the acquire
 }
@@ -62,8 +62,8 @@ type RenewFailed struct {
 	Err  error
 }
 
-// Unconfirmed reports that the runtime gave up on a request to a semaphore or latch, because Redis did not answer in time or rejected
-// the request, or the runtime closed. The request may or may not have been executed: permits or a count-down may be missing.
+// Unconfirmed reports that the runtime gave up on a request to a semaphore or latch: Redis did not answer in time, or rejected
+// the request, or the runtime closed. The request may or may not have been executed, so permits or a count-down may be missing.
 type Unconfirmed struct {
 	Name string
 	Do   string // "release", "count down", "undo" (of an acquire), ...

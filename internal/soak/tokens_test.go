@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// tokens are the tokens of one fenced lock, each with the times at which it was asked for and received.
+// tokens are the tokens of one fenced lock, each with the times at which its acquire began and at which the user received the token.
 type tokens struct {
 	mu  sync.Mutex
 	all []token
@@ -29,8 +29,8 @@ func (s *tokens) add(call time.Time, lease *holdfast.Lease) {
 	s.all = append(s.all, token{call, time.Now(), lease.Token()})
 }
 
-// disorder returns an error text for each token that breaks the order: a token must be larger than every token that was received before it was asked
-// for. Then disorder forgets all tokens but the last.
+// disorder returns an error text for each token that is out of order: each must be larger than every token that had been received when its acquire
+// began. Then disorder forgets all tokens except the one that was received last.
 func (s *tokens) disorder() (wrong []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

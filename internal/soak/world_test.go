@@ -37,19 +37,19 @@ type world struct {
 	bad []string // violations that users saw
 }
 
-// wrong records a violation, for the next look to report.
+// wrong records a violation. The next call of w.rest reports the violation.
 func (w *world) wrong(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bad = append(w.bad, fmt.Sprintf(format, args...))
 }
 
-// counts has the numbers of what has happened since the last look.
+// counts has the numbers of what has happened since the last call of w.rest.
 type counts struct {
 	granted, failed, lost, faults atomic.Int64
 	disturbed                     atomic.Int64 // connections of clients that a fault disturbed
 	starved                       atomic.Int64 // calls that were repeated because the machine stalled
-	forgetful, surprises          atomic.Int64 // failovers that may have lost the last writes; those that the test did not cause
+	forgetful, surprises          atomic.Int64 // failovers that may have lost the last writes, and how many of these the test did not cause
 }
 
 // stage is the servers of a world.

@@ -1,2 +1,3 @@
-// Package weight measures what Holdfast adds to a user's binary, and builds one for a platform that does not work. See doc/decisions/0001-weight-of-the-module.md.
+// Package weight measures what Holdfast adds to a user's binary, and checks the error on a platform on which Holdfast does not work. See
+// doc/decisions/0001-weight-of-the-module.md.
 package weight

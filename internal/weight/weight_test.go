@@ -92,7 +92,7 @@ func main() {
 }
 `
 
-// On a 32-bit platform protoactor would panic, or an actor would never start. New says so instead.
+// On a 32-bit platform protoactor would panic, or an actor would never start. So New returns an error there.
 func TestPlatform_OfLessThan64Bits(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

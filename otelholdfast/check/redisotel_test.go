@@ -37,7 +37,7 @@ func instrument(client redis.UniversalClient) error {
 		}))
 }
 
-// The runtime and the program share a client that is traced: with the filters of doc/telemetry.md only the program's own calls have spans.
+// The runtime and the program share a traced client. With the filters of doc/telemetry.md, only the program's own calls have spans.
 func TestRedisotel_FiltersLeaveTheProgramsSpans(t *testing.T) {
 	own := *holdfasttest.New(t).Client().(*redis.Client).Options()
 	client := redis.NewClient(&own)

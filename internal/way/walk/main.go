@@ -25,7 +25,7 @@ const (
 	name  = "way"
 )
 
-// walker is the state of one run: prepare, then the measured part, then undo.
+// walker is the state that the three steps of an operation share: prepare, the measured step run, and undo.
 type walker struct {
 	ctx   context.Context
 	lock  *holdfast.Lock
@@ -114,7 +114,7 @@ func (w *walker) once(op operation, folder string) error {
 	if err := op.run(w); err != nil {
 		return err
 	}
-	time.Sleep(rest) // work that the operation has left for later counts, too
+	time.Sleep(rest) // the counters include the work that the operation still does in the background
 	if folder != "" {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return err
