@@ -1,6 +1,6 @@
 -- fair_acquire: take the lock for a grant if the lock is free and no waiter is ahead of the grant; else put the grant into the queue.
 --
--- If a grant tries again, it is granted again and counts once, or it keeps its place in the queue. If that place was lost, the script only
+-- A retry is granted again, but the number of holds stays 1; or it keeps its place in the queue. If that place was lost, the script only
 -- reports the loss. It must not put the grant into the queue again in the same call: if the reply got lost, the next retry would find the
 -- new place, and the waiter would never learn that it had lost the old one.
 --

@@ -1,5 +1,5 @@
 -- fenced_acquire: take the lock for a new grant if it is free, with a block of fencing tokens. A retry of the same attempt is
--- granted again, and counts once; it gets new tokens.
+-- granted again with new tokens, but the number of holds stays 1.
 --
 -- KEYS[1] lock        hash    {name}
 -- KEYS[2] counter     string  redisson_lock_token:{name}

@@ -61,7 +61,7 @@ type Call struct {
 	Command []any
 	// notAfter is a position in Command, or 0 if there is none. At this position is the server time after which the script refuses to run.
 	notAfter int
-	// minToken is a position in Command, or 0 if there is none. At this position is the server time that is a lower bound of fencing tokens.
+	// minToken is a position in Command, or 0 if there is none. At this position is the server time; the last fencing token is at least as large.
 	minToken int
 	// Limit is an upper bound for SetNotAfter (server time in ms), or 0 if there is none.
 	Limit int64
@@ -108,7 +108,7 @@ func (c Call) SetNotAfter(ms int64) {
 // TakesTokens reports whether the script issues fencing tokens. If so, SetMinToken must be called before the call is sent.
 func (c Call) TakesTokens() bool { return c.minToken > 0 }
 
-// SetMinToken sets the lower bound of fencing tokens: server time in microseconds.
+// SetMinToken sets the lower bound of the last fencing token: server time in microseconds.
 func (c Call) SetMinToken(us int64) { c.Command[c.minToken] = us }
 
 // Sent returns a copy of the command, which the caller may keep or change. For example, a hook of the user's client may rename the keys of the

@@ -1,7 +1,7 @@
 local strange = redis.call('type', KEYS[1]).ok == 'string'
 if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- fenced_acquire: take the lock for a new grant if it is free, with a block of fencing tokens. A retry of the same attempt is
--- granted again, and counts once; it gets new tokens.
+-- granted again with new tokens, but the number of holds stays 1.
 --
 -- KEYS[1] lock        hash    {name}
 -- KEYS[2] counter     string  redisson_lock_token:{name}
