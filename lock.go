@@ -46,9 +46,9 @@ func (l *Lock) same(other *Lock) bool {
 
 // Acquire waits until it has the lock, or ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and ctx's error. If
 // Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s), Acquire fails before ctx ends, and the error wraps the cause without
-// matching ErrNotAcquired. While Redis does not answer, Acquire may return half a second after a cancellation of ctx, or a second after it if
-// Redis was slow before. But Acquire never waits beyond a deadline of ctx. Acquire may run the hooks of the Redis client on the caller's
-// goroutine, so a hook that blocks delays Acquire.
+// matching ErrNotAcquired. If ctx is cancelled while Redis does not answer, Acquire may take half a second to return, or a second if Redis was
+// already slow. But Acquire never waits beyond a deadline of ctx. Acquire may run the hooks of the Redis client on the caller's goroutine, so a hook
+// that blocks delays Acquire.
 //
 // Waiters of one process are served in order of arrival.
 func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {

@@ -104,8 +104,8 @@ func TestCrowd_Places(t *testing.T) {
 	})
 }
 
-// The processes of a row far back wait until the row is called (lib/crowd.lua). The row is called when only sixteen processes are ahead of it. A
-// process in the row that will be called next does not wait for the call.
+// A process whose row is far back waits until the row is called (lib/crowd.lua). A row is called when only sixteen processes are ahead of it. If the
+// row is already the next one to be called, its processes do not wait for the call.
 func TestCrowd_CallsRows(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)

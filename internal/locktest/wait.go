@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Acquire acquires a lock, which must succeed in time. The test keeps a reference to the lease until it ends.
+// Acquire acquires a lock, which must succeed in time. A reference to the lease is kept until the end of the test.
 func Acquire(t *testing.T, lock *holdfast.Lock, options ...holdfast.AcquireOption) *holdfast.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)

@@ -79,8 +79,8 @@ func TestAtMost_LeaseIsLostThen(t *testing.T) {
 	}
 }
 
-// Before its at-most time, a lease acquired WithAtMost is like any other lease. It can be released. Other losses are noticed in time and have their
-// own reasons.
+// Before its at-most time, a lease acquired WithAtMost is like any other lease. It can be released. If it is lost before its at-most
+// time, for example because its key is deleted, the loss is noticed in time and has its own reason.
 func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,7 @@
 --
 -- A waiter for several permits would starve if others kept taking single permits. So its runtime may reserve the semaphore. During the
 -- reservation, no other runtime takes permits, except one that does not support reservations. The reservation ends when a waiter of the runtime is
--- served, when the runtime ends it, or when it expires. In the first two cases, nobody may reserve for the next `rest` ms.
+-- served, when the runtime ends it, or when it expires. In the first two cases, a rest of `rest` ms follows, in which nobody may reserve.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -15,8 +15,7 @@
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] runtime   UUID
 -- ARGV[6] reserve   ms: if no waiter can be served, this call reserves the semaphore for that time; 0 reserves nothing; -1 ends our reservation
--- ARGV[7] rest      ms after the end of our reservation during which nobody may reserve. If `rest` is 0 and `reserve` is -1, this call also
---                   ends such a time that began after an earlier reservation of ours
+-- ARGV[7] rest      ms of rest after our reservation; with `reserve` -1 and `rest` 0, the call also ends our earlier rest
 -- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
 -- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text
