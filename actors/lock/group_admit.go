@@ -23,8 +23,8 @@ const (
 // admit answers a request, makes it part of a member, or queues it. If `before` is true, the request was part of a member until now, so it is already
 // counted as a waiter.
 //
-// A re-entry does not wait behind the queue, because the requests in the queue may be waiting for its own owner to release the lock. For the same
-// reason, a request that wants to share the lock does not wait if its owner holds the lock exclusively.
+// A re-entry does not wait behind the queue, because the queued requests may be waiting for the re-entry's own owner to release the lock. For the
+// same reason, a request that wants to share the lock does not wait behind the queue if its owner holds the lock exclusively.
 func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	if !before {
 		r.Came = now
@@ -63,9 +63,9 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether the try r can become part of a member without waiting for other requests. A try may wait only for members that no caller needs
-// any more, and that end soon (see vacates). A try that wants to share the lock may join its holders. A try that wants the lock exclusively finds it
-// taken if there is any holder.
+// open reports whether the try r can become part of a member without waiting for other requests. A try may wait only for members that end soon
+// because no caller needs them any more (see vacates). A try that wants to share the lock may join the holders that share it. For a try that wants
+// the lock exclusively, the lock is taken if it has any holder.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
@@ -129,8 +129,8 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	}
 }
 
-// moveUp handles a waiter that gives up its place in Redis' queue. Each waiter of this process behind it moves up to the place of the waiter ahead.
-// So the process loses its last place, and keeps the place of the waiter that has given up. Without this, a process with impatient waiters might
+// moveUp handles a waiter that gives up its place in Redis' queue. Each later waiter of this process moves up to the place of the waiter ahead of it.
+// So the process keeps the place that was given up, and loses the last of its places instead. Without this, a process with impatient waiters might
 // never reach the head of the queue. Moving up makes no other process wait longer. There may be very many waiters, so at most behindMax move up.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	s := servedBy(gone).member
@@ -148,7 +148,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 		}
 		places = append(places, other)
 	}
-	for i := len(places) - 1; i > 0; i-- { // last place first, so that no place is without a waiter for a moment: it would be given up
+	for i := len(places) - 1; i > 0; i-- { // the last waiter moves first: a place without a waiter, even for a moment, would be given up
 		from := places[i]
 		r := from.queue.Front()
 		from.queue.Remove(r)
@@ -347,8 +347,8 @@ func (s *member) joinedBefore(other *member, at int64) bool {
 }
 
 // rejoins moves a member behind all others when it asks for a new grant, because the new grant joins Redis' queue at the end. If the member was not
-// the last one already, it is now behind other contenders, and so on standby again. Suppose that Redis loses a whole queue: without the standby, all
-// waiters of this process would then be subscribed, and each would ask about every second.
+// the last one already, it returns to standby, because other members are ahead of it now. The standby matters if Redis loses a whole queue: without
+// it, all waiters of this process would then be subscribed, and each would ask about every second.
 func (h *Group) rejoins(s *member) {
 	if !h.address.Kind.Queued {
 		return

@@ -33,9 +33,9 @@ func (h *Group) follow(now time.Duration) {
 
 // take makes a member do one step, and does the group's part of it.
 //
-// The member handles the result of a call first, because it decides what the result means for its own grant. Then the group checks whether the result
-// also concerns another member. A release may have made that member the holder, or a refusal may name that member's grant or its place in Redis'
-// queue. In these cases, that member steps next.
+// The member that made a call handles the result first, because that member decides what the result means for its own grant. Then the group checks
+// whether the result also concerns another member. A release may have made that member the holder, or a refusal may name that member's grant or its
+// place in Redis' queue. In these cases, that member steps next.
 //
 // At the end, a member that has nothing left to do leaves the group, unless a step is noted for it.
 func (h *Group) take(now time.Duration, next again) {
@@ -111,10 +111,10 @@ func (h *Group) count(s *State) bool {
 	return s.member.counted
 }
 
-// depose ends the grants of other members that exclude the new grant of s. Redis has granted the lock again, so it must have lost those grants, for
-// example in a failover. Without depose, their holders would learn of the loss only at the next renewal, and the process would have two holders until
-// then. Deposed grants are also released, because replies may have overtaken each other. The deposed grant may then be the newer one, made by Redis
-// after a force-release had ended the grant of s, and Redis still has it.
+// depose ends those grants of other members that cannot exist beside the new grant of s. Redis has granted the lock again, so it must have lost those
+// grants, for example in a failover. Without depose, their holders would learn of the loss only at the next renewal, and the process would have two
+// holders until then. The group also releases each deposed grant, because Redis may still have it. This is so if replies have overtaken each other: a
+// force-release ended the grant of s, and then Redis made the grant that is deposed here.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Grants != scripts.GrantPerLock && s.address.Kind.Grants != scripts.GrantPerLock || other.heldBy(s.holds[0].Owner)
@@ -176,9 +176,9 @@ func (h *Group) onCall(s *State, call *lockCall) {
 	}
 }
 
-// heir returns the grant that a release names as its heir, and the TTL of that grant. It is the grant for which the first of this process's
-// contenders asks. That contender gets the lock with the release if it is first in the whole queue in Redis. The release of an orphan names an heir
-// as well, which may be the grant of the orphan's own member.
+// heir returns the grant that a release names as its heir, and the TTL of that grant. The heir is the grant for which this process's first contender
+// asks. If that contender is also the first in Redis' queue, the release gives it the lock. The release of an orphan names an heir, too. The orphan
+// and the heir may belong to the same member.
 func (h *Group) heir() (id string, lease time.Duration) {
 	for other := h.first; other != nil; other = other.next {
 		if other.contends() && other.pending.id != "" {
@@ -195,8 +195,8 @@ func (h *Group) inherit(done *callDone) {
 	}
 }
 
-// contender returns the member that asks for this grant, or nil if none does. If a member already has the grant, the search ends there. There may be
-// very many members, but usually the member in question is the first.
+// contender returns the member that asks for this grant, or nil if none does. If a member has the grant already, contender stops at that member and
+// returns nil. There may be very many members, but usually the member in question is the first.
 func (h *Group) contender(id string) *State {
 	if !strings.HasPrefix(id, h.policy.Runtime) {
 		return nil
@@ -230,9 +230,9 @@ func (h *Group) call(now time.Duration, next string) {
 	h.again = append(h.again, again{&h.common, nil})
 }
 
-// tellHolder makes a contender ask at once if Redis has given it the lock and it does not know that yet. This happens after a release that made it
-// the holder, if the reply to that release was lost, and the repeated release named another heir. A contender on standby would ask only after about a
-// third of Options.Lease.
+// tellHolder makes a contender ask at once if Redis has given it the lock and the contender does not know that yet. This happens if a release made
+// the contender the holder, the reply to that release was lost, and the repeat of the release named another heir. Without tellHolder, a contender on
+// standby would ask only after about a third of Options.Lease.
 func (h *Group) tellHolder(id string) bool {
 	s := h.contender(id)
 	if s == nil || s.phase != free {
@@ -263,8 +263,9 @@ func (h *Group) gather(s *State, r *wait.Request) {
 	}
 }
 
-// gatherFrom takes the owner's requests out of one queue. It moves them to the member that holds the lock; a request that wants to share a lock that
-// the owner now holds exclusively gets a new member. A request is refused if the new grant makes it impossible.
+// gatherFrom takes the owner's requests out of one queue and moves them to the member that holds the lock. There are two exceptions. If the owner now
+// holds the lock exclusively, a request that wants to share the lock gets a new member. If the owner now shares the lock, a request that wants it
+// exclusively is refused.
 func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 	if q.Owners[r.Owner] == 0 {
 		return
@@ -321,8 +322,8 @@ func (h *Group) unlisten(s *State, channel string) {
 
 // hear tracks whether Redis answers. A result, or a permanent rejection, resets the record of failures. Queued requests have no call of their own, so
 // they are refused only when Redis has been silent for policy.Patience while they waited. A try at the head of the queue, which waits only for
-// members to end (vacates), is refused at the first failed call. There is one exception: if that call only reached Redis too late, the next call can
-// succeed, so the try stays.
+// members to end (vacates), is refused at the first failed call. There is one exception: if the call failed because it reached Redis too late, the
+// next call can succeed, so the try stays.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}

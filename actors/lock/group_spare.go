@@ -14,7 +14,7 @@ import (
 type spare struct {
 	count   int           // how many waiters may ask
 	from    time.Duration // the instant from which waiters may ask
-	heard   time.Duration // when a grant last became free, as far as is known
+	heard   time.Duration // when this process last noted that a grant is free
 	changes int           // how often `heard` was set
 	busy    busy          // what the last refusal said about the holders
 	until   time.Duration // when the next grant expires and becomes free, according to the last refusal, or clock.Never if none does
@@ -27,8 +27,8 @@ func (p *spare) freed(now, from time.Duration, n int) {
 }
 
 // asked notes the reply to an acquire of s. If a release message arrived while the call was in flight, the reply may be older than the message, so at
-// least one waiter may ask. The times alone do not show whether the message arrived during the call: a message that came just before the call, and
-// caused it, may have the same time as the call. So the counter p.changes must also have grown since the call was made.
+// least one waiter may ask. The times alone do not show when the message arrived: a message that came just before the call, and caused the call, may
+// have the same time as the call. So the counter p.changes must also have grown since the call was made.
 func (p *spare) asked(s *State, done *callDone) {
 	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent && p.changes != done.call.changes {
 		p.count = max(p.count, 1)
@@ -56,8 +56,9 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 }
 
 // findOwn returns the member for a request that needs a grant of its own, or nil if the request needs a new member. An existing member can serve the
-// request if it has neither a grant nor a waiter, and if no later member has a waiter (tries do not count). ok is false if the request must stay in
-// the queue. Only as many waiters become members as may ask Redis, but always at least one.
+// request if that member has neither a grant nor a waiter, and if no later member has a waiter. Tries do not count as waiters here. ok is false if
+// the request must stay in the queue. It must stay if enough waiters ask Redis already (spare.count, but at least one), or if a waiter's call has
+// failed. A try never has to stay.
 func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -120,8 +121,8 @@ func (s *State) hold(now time.Duration) {
 	}
 }
 
-// succeed chooses a waiter for the grant that a holder is releasing, so that the grant is passed on to the waiter and not released. It chooses the
-// oldest waiter whose own acquire is not in flight: such an acquire might get a second grant, which would have to be released.
+// succeed chooses the oldest waiter for the grant that a holder is releasing, so that the grant is passed on to that waiter and not released. It
+// skips a waiter whose own acquire is in flight: that acquire might get a second grant, which would have to be released.
 func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
 	if h.waiting == 0 || !s.has(gone.Hold) || len(s.holds) > 1 || !s.passesOn(now) {
 		return

@@ -10,8 +10,8 @@ import (
 // With Options.Linger a grant outlives its last holder: it stays in Redis without a holder, renewed by the watchdog, and the next local acquire gets
 // it without a call. The grant is released as soon as another process wants the lock: the script that refuses that process sends this runtime a
 // demand (wait.Demanded). The scripts of other clients, such as Redisson's, send no demand. For those clients, the lock becomes free when
-// Options.Linger is over, or when the local holder of that moment releases it. Options.Linger counts from the first release in a turn, no matter how
-// often the lock is used after that release.
+// Options.Linger is over. If it has a local holder at that time, it becomes free when that holder releases it. Options.Linger counts from the first
+// release in a turn, and later uses of the lock in that turn do not prolong it.
 //
 // Other systems keep unused grants in the same way: NFSv4 with its delegations of files (RFC 7530, section 10.4), and Chubby's clients with their
 // cached locks (M. Burrows, "The Chubby lock service", 2006, section 2.7).
@@ -38,7 +38,7 @@ func (s *State) linger(now time.Duration) bool {
 	if !s.address.Kind.Lingers || s.stage != wait.Running || s.demanded || s.turn.spent || s.turn.served == 0 {
 		return false
 	}
-	usual := s.grant.Watched && !s.grant.terms.Own() && s.grant.Missing(now) <= 0 // no special terms that only one holder has asked for
+	usual := s.grant.Watched && !s.grant.terms.Own() && s.grant.Missing(now) <= 0 // the grant has no special terms that only one holder asked for
 	if !usual || !s.sound(now) || s.extension != nil && len(s.extension.waiting) > 0 {
 		return false
 	}
@@ -56,8 +56,9 @@ func (s *State) advanceLinger(now time.Duration) {
 	}
 }
 
-// lingerAt returns the instant at which a lingering grant must be looked at: the end of its time, or the instant from which its renewal is overdue,
-// whichever is earlier. The end stays the same for the whole turn, so that the timer need not be set again for each holder.
+// lingerAt returns the instant at which a grant that may linger must be checked next. This is the end of Options.Linger, or, if the grant has no
+// holder, the instant from which its renewal is overdue, if that is earlier. The end of Options.Linger stays the same for the whole turn, so that the
+// timer need not be set again for each holder.
 func (s *State) lingerAt() time.Duration {
 	switch {
 	case s.phase != held || s.turn.lingerTo == 0 || s.turn.spent:

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// A fixed lease is not renewed, so no renewal shows this process that Redis has lost the grant, or that the grant was force-released. Other processes
+// A fixed lease is not renewed, so this process would not notice that Redis has lost the grant, or that the grant was force-released. Other processes
 // would acquire the lock while the local waiters still wait for the end of the lease. So as long as there are local waiters, this process asks Redis
-// whether it still has the grant. It asks as often as a waiter of another process would try. About a renewed lease, this process asks only after a
+// whether the grant still exists. It asks as often as a waiter of another process would try. If a lease is renewed, this process asks only after a
 // message that the lease was released by force (linger.go).
 
 // looking is the state of the calls that ask Redis whether it still has the grant of a fixed lease. Such a call is named a question below.

@@ -33,7 +33,7 @@ func TestStep_RandomModelOfFairLocks(t *testing.T) {
 type fairKey struct {
 	plainKey
 	queue  []string                 // the grants that wait, head first
-	lives  map[string]time.Duration // by process (by place for a client of another library): until when it counts as alive
+	lives  map[string]time.Duration // by process: until when it counts as alive; a client of another library is listed by its place
 	joined map[string]time.Duration // by grant: when it last joined the queue
 	joins  int64                    // how often grants have joined the queue
 	broken time.Duration            // when the lock or the queue was last deleted

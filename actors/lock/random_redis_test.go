@@ -48,7 +48,7 @@ func (w *world) execute(c *lockCall) callDone {
 }
 
 // noteRelease notes that the release of a holder was executed. If a pass was sent instead of the release, noteRelease also notes the grant that the
-// pass created. One executed copy of a pass is enough.
+// pass created. If the pass was repeated, it is enough that one copy was executed.
 func (w *world) noteRelease(c *lockCall, done *callDone) {
 	switch {
 	case c.do == callRelease && done.held:

@@ -55,7 +55,7 @@ type world struct {
 	demands   map[string]int           // by grant: the tenure in which another process was refused because of it
 	removed   map[string]bool          // grants whose key was deleted: their processes cannot know that at once
 	leasts    map[string]time.Duration // by grant: the end of the at-least time of its holders
-	released  map[string]string        // by grant whose release was executed: the new grant if a pass was sent instead of a release, or ""
+	released  map[string]string        // by grant that was released: the new grant if a pass has replaced it, or "" if a release has ended it
 	crowded   bool                     // Redis gives out places, as if very many processes waited
 	crowd     []string                 // names of the processes that have a place; a dead process has the name "dead"
 	procs     []*proc

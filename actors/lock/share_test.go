@@ -25,7 +25,7 @@ func TestStep_SharesAreEven(t *testing.T) {
 		section          time.Duration
 		busy             float64 // minimum fraction of the time in which the lock is in use
 	}{
-		{1, 1, 20 * time.Millisecond, 0.8}, // the only user of a process is not waiting when it releases
+		{1, 1, 20 * time.Millisecond, 0.8}, // the process has one user, so nobody waits when that user releases the lock
 		{1, 16, time.Millisecond, 0.7},
 		{2, 1, time.Millisecond, 0.45}, // a round trip to Redis takes as long as the section
 		{8, 1, 20 * time.Millisecond, 0.8},
@@ -108,7 +108,7 @@ type fight struct {
 	section time.Duration
 
 	served  []int
-	settled []int // sections of each process from the instant settle on
+	settled []int // sections of each process since the instant `settle`
 	settle  time.Duration
 	end     time.Duration
 	vain    time.Duration // longest time for which a polling client failed to find the lock free

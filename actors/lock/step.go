@@ -269,7 +269,7 @@ func (s *State) advance(now time.Duration) {
 	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
 		s.abandonPending(now)
 	}
-	// A repeat is due, or the last waiter has left and no call is in flight any more: recall withdraws a call that is still unsent.
+	// A repeat is due, or the last waiter has left and no call is in flight. (If the call in flight is still unsent, recall withdraws it.)
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}

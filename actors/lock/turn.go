@@ -64,9 +64,9 @@ func (s *State) turnOver(now time.Duration) bool {
 	return !lingers && (s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor/s.turnsIn())
 }
 
-// turnsIn returns the number by which Policy.HandoffFor is divided for this kind. It is 3 if each holder has a grant of its own, as with permits:
-// such kinds leave no gaps for Redisson's clients, which take no turns. The shorter turns make up for that. With them, these clients get about as
-// many permits as the processes of this library.
+// turnsIn returns the number by which Policy.HandoffFor is divided for this kind. It is 3 if each holder has a grant of its own, as with permits.
+// Such kinds leave no gaps for Redisson's clients, which take no turns. The shorter turns make up for the missing gaps: Redisson's clients get about
+// as many permits as the processes of this library.
 func (s *State) turnsIn() time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder {
 		return 3
@@ -163,7 +163,7 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 // onRelease ends one lease. If it was the last lease on the grant, the method `next` decides what happens to the grant.
 //
 // A holder's lease ends when the holder calls Release (Claim), which is before the request arrives here. If the grant is lost in between, endHolds
-// cannot end that lease any more. It then adds the request to `claimed`, and onRelease subtracts the request when it arrives.
+// cannot end that lease any more. So endHolds adds 1 to `claimed`, and onRelease subtracts 1 when the request arrives.
 func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	if !s.has(r.Hold) {
 		s.claimed--
@@ -354,8 +354,9 @@ func (s *State) releaseAgain(now time.Duration) {
 	s.released(now, now, unconfirmed(s.failures.Last))
 }
 
-// onReleaseDone ends the phase releasing, unless the outcome is unknown. If Redis does not have the grant, the holder had lost it before the release.
-// This is not certain if an earlier copy of this release may have removed the grant (unsure), so the release then counts as a success.
+// onReleaseDone ends the phase releasing, unless the outcome is unknown. If Redis does not have the grant, the holder had lost it before the release,
+// and the release fails. There is one exception: if an earlier copy of this release may have removed the grant (unsure), the release counts as a
+// success.
 func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && (m.held || s.unsure):
