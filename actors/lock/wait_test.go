@@ -19,8 +19,8 @@ func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
 }
 
-// freeMax is the longest time for which a lock may be free while a user waits: the longest pause in which processes let each other go
-// first, plus the length of a gap.
+// freeMax is the longest time for which a lock may be free while a user waits. It is the sum of two times: the longest pause in which a waiting
+// process lets others go first, and the length of a gap (see package turns).
 const freeMax = 160 * time.Millisecond
 
 // visitEvery is the interval between the bursts in which users acquire together.
@@ -32,7 +32,9 @@ type visits struct {
 	key   *plainKey
 	since time.Duration // since when the key has been free, or clock.Never if it is taken
 
-	together bool // users acquire in bursts, every visitEvery; a waiter whose wake-up was lost gets no help from newcomers between bursts
+	// together makes users acquire in bursts, every visitEvery. Few newcomers come between two bursts, so a waiter whose wake-up was lost is left
+	// without help for long enough to be noticed.
+	together bool
 }
 
 func newVisits(seed uint64) *visits {
@@ -93,8 +95,8 @@ func (v *visits) interrupt(p *proc) {
 	v.After(v.UpTo(50*time.Millisecond), func() { v.interrupt(p) })
 }
 
-// pause returns how long a user holds the lock or stays away: up to a millisecond, up to 20 ms, or about a second, which is long enough for a gap
-// and for a subscription to end. If users acquire in bursts, the pause is never a second.
+// pause returns how long a user holds the lock or stays away: up to a millisecond, up to 20 ms, or about a second. A second is long enough for a
+// gap, and for a subscription to end. If users acquire in bursts, the pause is never a second.
 func (v *visits) pause() time.Duration {
 	switch n := v.Random.IntN(100); {
 	case !v.together && n < 15:

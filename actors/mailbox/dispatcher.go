@@ -2,8 +2,8 @@ package mailbox
 
 import "sync"
 
-// Workers runs mailboxes on resident goroutines. protoactor's default dispatcher starts a goroutine per wake-up. The stack of such a goroutine
-// has to grow each time, which takes more than half of the CPU time of a message.
+// Workers runs mailboxes on resident goroutines. protoactor's default dispatcher starts a goroutine whenever an idle actor gets a
+// message. The stack of each new goroutine has to grow, which takes more than half of the CPU time of a message.
 type Workers struct {
 	jobs chan func()
 	done chan struct{}

@@ -1,5 +1,5 @@
-// Package mailbox runs the actors of a runtime, for protoactor: an idle actor runs on the goroutine of its sender. The package knows nothing of
-// locks.
+// Package mailbox implements protoactor's mailbox and dispatcher for the actors of a runtime. An idle actor runs on the goroutine of its sender.
+// The package knows nothing of locks.
 package mailbox
 
 import (

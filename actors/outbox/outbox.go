@@ -16,10 +16,10 @@ import (
 
 // Outbox delivers messages to the user's actors. Each actor gets its messages in the order in which they were posted.
 //
-// A delivery runs code of the user, which may take long. An actor on protoactor's synchronized dispatcher handles the message within the send. The
-// sender to a full bounded mailbox spins until there is room. An actor.Process that the user has registered may do anything. A lock actor must not
-// wait for such code, because it serves other requesters, and its leases have deadlines. So each receiver with messages has a queue, and a goroutine
-// that lives until the queue is empty.
+// A delivery may take long, for three reasons: an actor on protoactor's synchronized dispatcher handles the message within the send, a send to a full
+// bounded mailbox spins until there is room, and an actor.Process that the user has registered may do anything. A lock actor must not wait for a
+// delivery, because the lock actor serves other requesters, and its leases have deadlines. So each receiver with messages has a queue, and a
+// goroutine that delivers until the queue is empty.
 type Outbox struct {
 	// fixed at construction
 	clock  clock.Clock

@@ -30,8 +30,8 @@ func (c *check) listen(ctx context.Context, channels []subscription, f func(pubs
 	_ = pubsub.Close() // not deferred: after a panic of go-redis in a reconnect, Close may hang on a locked mutex, and no connection is open
 }
 
-// eachChannel sends one command for each channel, all before it reads the first answer. It does not send one command for all channels, because the
-// server would refuse that command if the right to any one channel were missing. refused has one entry for each channel: the refusal, or nil. If an
+// eachChannel sends one command for each channel, and then reads the answers. It does not name all channels in one command, because the server
+// would refuse that command if the right to any one channel were missing. refused has one entry for each channel: the refusal, or nil. If an
 // answer is missing, err says why.
 func eachChannel(
 	ctx context.Context, pubsub *redis.PubSub, channels []subscription, plain, sharded func(ctx context.Context, channels ...string) error,

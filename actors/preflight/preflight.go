@@ -23,7 +23,7 @@ import (
 const (
 	checkWait = 10 * time.Second // the time limit of a check, whatever ctx allows
 	mostBytes = 64 << 10         // a longer pipeline is split: a client's ReadTimeout is for a whole pipeline, and networks may be slow
-	noLimit   = 1 << 53          // a limit in ms of server time that never passes: the largest number that Lua represents exactly
+	noLimit   = 1 << 53          // the latest instant for the calls of a check, in ms of server time: far in the future, and exact in Lua
 )
 
 // Config is what a check needs from its runtime.
@@ -291,7 +291,7 @@ func (c *check) trials(kinds []*scripts.Kind) (trials []trial) {
 		t.key, t.err = c.throwAway()
 		switch {
 		case t.err == nil && t.key == "":
-			return nil // a key does not depend on the kind, so the other kinds have none either
+			return nil // the other kinds have no key here either, because the key does not depend on the kind
 		case t.err == nil:
 			t.needed = kind.Needs(c.Site, t.key, c.NewID)
 		}
@@ -303,7 +303,8 @@ func (c *check) trials(kinds []*scripts.Kind) (trials []trial) {
 // scripts runs every script of all kinds. It is called only when no right is missing: a missing right would explain a failure.
 //
 // All calls of one kind are sent in one pipeline, which may also contain the calls of other kinds. If a kind's calls were split between two pipelines
-// and the server fell silent between them, the server could keep what the first calls have written and the later calls would have deleted.
+// and the server fell silent between them, the later calls would not arrive. Then the server could keep keys that the first calls have written and
+// that the later calls delete.
 func (c *check) scripts(ctx context.Context, trials []trial) (findings []finding) {
 	failed := map[string][]string{} // by error text: the scripts and commands that failed
 	why := map[string]error{}

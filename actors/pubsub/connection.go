@@ -16,7 +16,7 @@ import (
 type connection struct {
 	pubsub *redis.PubSub
 	server *redisnode.Node
-	try    int             // the argument of Nodes.Any that gave the server; without meaning if the link has a node of its own
+	try    int             // the number with which Nodes.Any chose the server; unused if the link has a node of its own
 	ctx    context.Context // ends with the connection
 	end    context.CancelFunc
 	wake   chan struct{} // wakes the writer

@@ -20,7 +20,7 @@ import (
 type link struct {
 	config *Config
 	owner  *actor.PID
-	node   *redisnode.Node // the master whose messages the link receives, by sharded subscriptions; nil if it receives those of all masters
+	node   *redisnode.Node // the master whose sharded messages the link receives; nil if the link receives the messages of all masters
 	ctx    context.Context // ends with the link
 	cancel context.CancelFunc
 	group  sync.WaitGroup
@@ -55,7 +55,7 @@ const (
 	// After a connection that lasted for linkPeace, the next one is made within about 20 ms. If the connection broke sooner, but the server had replied
 	// on it, the pause is about 160 ms at most, and 80 ms on average.
 	linkPeace = time.Second
-	brokenMax = 4 // limit on the failures that lengthen the pause, if the server replied on the last connection
+	brokenMax = 4 // if the server replied on the last connection, the pause is never longer than after this number of failures
 
 	textsMax = 10_000 // limit on the number of demands that the actor has not read yet; the locks of this library never send so many
 )

@@ -94,7 +94,7 @@ func TestLink_SilentConnectionIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32
 		client := redis.NewClient(&redis.Options{
-			Addr:        "127.0.0.1:6379", // no host name: a look-up would use channels of the resolver, which belong to the bubble of another test
+			Addr:        "127.0.0.1:6379", // no host name: a look-up would use Go channels of package net that belong to another test's bubble
 			ReadTimeout: -1, WriteTimeout: -1, PoolSize: 1, MaxRetries: -1,
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				dials.Add(1)

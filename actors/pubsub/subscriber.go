@@ -68,7 +68,7 @@ type channelState struct {
 	ready   bool // the server has confirmed the subscription
 
 	refusals int           // refusals in a row
-	alone    bool          // the next command names this channel alone: Redis has rejected the last one, maybe because of another channel
+	alone    bool          // the next command names only this channel: Redis has rejected the previous command, maybe because of another channel
 	retryAt  time.Duration // after a refusal, the instant of the next attempt, or 0 if no attempt is planned
 	reported bool          // an event has reported the refusals
 }
@@ -106,8 +106,8 @@ type (
 const (
 	// linkRest is the time for which a connection stays open after the last waiter has left.
 	linkRest = 10 * time.Second
-	// refusalsMax is the number of refusals in a row after which an event reports them. It is for refusals whose cause may pass by itself; others are
-	// reported earlier. That many refusals take a second or two.
+	// refusalsMax is the number of refusals in a row after which an event reports them. These refusals take a second or
+	// two. A refusal that a retry would not change (scripts.Rejected) is reported earlier.
 	refusalsMax = 8
 )
 

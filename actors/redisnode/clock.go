@@ -8,8 +8,8 @@ import (
 )
 
 // Clock estimates the server's time from samples of it. The estimate is the time in the sample plus the time since the sample was received. The
-// server took the sample before this process received it, so the estimate is early, never late. An early estimate is the safe one: the server may
-// refuse a call a little early, but it never executes a call too late.
+// server took the sample before this process received it, so the estimate may be behind the server's clock, but is never ahead
+// of it. That is the safe side: the server may refuse a call a little early, but it never executes a call too late.
 type Clock struct {
 	mu       sync.Mutex
 	sampled  bool

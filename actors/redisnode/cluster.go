@@ -149,7 +149,7 @@ func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var newest *Node // go-redis closes the client of a master that was away for a minute, so older nodes may have closed clients
+	var newest *Node // go-redis closes the client of a master that was away for a minute, so the clients of older nodes may be closed
 	for client, n := range c.nodes {
 		if client.Options().Addr == addr && (newest == nil || n.number > newest.number) {
 			newest = n
@@ -172,7 +172,7 @@ func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	return c.strays[addr]
 }
 
-// optionsOf returns the options of a client, or nil for a kind of client that no master of a cluster has.
+// optionsOf returns the options of a client, or nil if the client is not a *redis.Client. The client of a cluster's master always is one.
 func optionsOf(client redis.UniversalClient) *redis.Options {
 	if single, ok := client.(*redis.Client); ok {
 		return single.Options()

@@ -119,8 +119,9 @@ func (c *Cluster) decide(ctx context.Context, masters []*redis.Client) error {
 	return err
 }
 
-// decideBy asks one master. A cluster client with its own ClusterSlots function need not lead to a cluster: for Sentinel, go-redis makes such a
-// client, which leads to one master and its replicas. In that case, releases are published with plain PUBLISH.
+// decideBy asks one master. alone is true if there is no other master. A cluster client with a ClusterSlots function need not lead to a cluster:
+// go-redis makes such a client for Sentinel, and that client leads to one master and its replicas. In that case, releases are published with plain
+// PUBLISH.
 func (c *Cluster) decideBy(ctx context.Context, master redis.UniversalClient, alone bool) error {
 	if alone && c.client.Options().ClusterSlots != nil {
 		switch clustered, err := isCluster(ctx, master); {

@@ -55,8 +55,8 @@ func TestCluster_RedirectsToTheNewestClient(t *testing.T) {
 	assert.NotSame(t, newest, c.AtAddr("127.0.0.1:1", newest), "its client is closed")
 }
 
-// A call that is redirected to a master without slots passes exactly once through the hooks of the redirecting master's client. The timeouts of the
-// client that sends it are bounded.
+// A call that is redirected to a master without slots passes exactly once through the hooks of the redirecting master's client. The client
+// of the master without slots has bounded timeouts.
 func TestCluster_StrayHasTheHooks(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start()

@@ -37,7 +37,7 @@ func withHooksOf(client, hooked *redis.Client) *redis.Client {
 // those back. So the detour names the old client and the first command: handBack hands back only this command, or the pipeline that begins with it.
 // If a hook replaces the first command, or puts another one before it, the old client sends the commands itself, with its own timeouts.
 type detour struct {
-	outer    *detour // the detour on which this one began, or nil
+	outer    *detour // the detour that was already in the context when this one began, or nil
 	of       weak.Pointer[redis.Client]
 	first    redis.Cmder
 	process  redis.ProcessHook         // gets a single command back

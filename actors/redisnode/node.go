@@ -15,7 +15,7 @@ type Node struct {
 	Clock      Clock
 	Errors     *Errors
 
-	master *redis.Client // in a cluster: go-redis's client for this master, or, for a stray, for the master that first redirected a call to the stray
+	master *redis.Client // in a cluster: go-redis's client for this master; a stray (Cluster.strays) has that of the master that first redirected a call
 	number int           // in a cluster: the nodes are numbered in the order in which they are made
 	users  int           // in a cluster: calls of Keep minus calls of Forget
 }
@@ -34,8 +34,8 @@ type Nodes interface {
 	ForKey(key string) *Node
 	// AtAddr returns the node at the address to which the node `by` has redirected a call, or nil if there is none.
 	AtAddr(addr string, by *Node) *Node
-	// Any returns one of the nodes, for messages that every node delivers. The number `try` chooses the node: after a failure, call Any with the
-	// next number. Any returns nil if Discover must be called first.
+	// Any returns one of the nodes. It is for plain (not sharded) messages, which every node delivers. The number `try` chooses the node: after a
+	// failure, call Any with the next number. Any returns nil if Discover must be called first.
 	Any(try int) *Node
 	// Keep retains a node returned by ForKey until Forget is called. If another node for the same server is known already, Keep retains that one
 	// instead. It returns the retained node.
