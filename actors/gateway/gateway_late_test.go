@@ -69,7 +69,8 @@ func (g *lateGateway) end(b *batch, reached, lost bool) {
 	g.onDone(b)
 }
 
-// An unanswered or slow batch shows that there was an outage. After the outage, nothing is sent until the watchdog resumes the gateway.
+// A batch without an answer, or with a slow one, counts as an outage. After the outage, the gateway sends nothing until the watchdog resumes the
+// gateway.
 func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]func(g *lateGateway){

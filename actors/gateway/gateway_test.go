@@ -38,7 +38,7 @@ func TestGateway_StoppedSetsNoTimer(t *testing.T) {
 	assert.Nil(t, g.timer)
 }
 
-// answers is a hook of a client that answers in place of a server.
+// answers is a hook of a Redis client. The hook answers the client's commands itself, so no server is needed.
 type answers func(args []any) (any, error)
 
 func (answers) DialHook(next redis.DialHook) redis.DialHook          { return next }

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// roomMax is the size up to which the memory of an empty part of the line is kept.
+// roomMax limits the memory that an empty part of the line keeps. If the part has room for more calls than roomMax, its memory is freed.
 const roomMax = 2 * batchMax
 
 // line holds the calls that wait to be sent. All calls with priority come before the others; within each of these two parts, calls are in order of

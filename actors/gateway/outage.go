@@ -21,7 +21,7 @@ type outage struct {
 	vain        int           // batches in a row that did not reach Redis, or 0 if Redis serves
 	silent      bool          // whether the newest of these batches got no reply; false if Redis refused it
 	probeAt     time.Duration // no probe before this instant
-	pausedUntil time.Duration // when a pause ends if the renewals are not answered sooner; 0 without a pause
+	pausedUntil time.Duration // when a pause ends at the latest; it ends sooner if the renewals are answered; 0 without a pause
 
 	heard   time.Duration // when Redis last served
 	reached time.Duration // when the newest of the served batches was taken from the line

@@ -142,7 +142,7 @@ func (g *gateway) onBack(addr string, b *batch) {
 	}
 }
 
-// runAway follows the redirections of a batch that detach has made, and posts the results.
+// runAway runs a batch that detach has made: it follows the redirections of the batch's calls, and posts the results.
 func (s *Sender) runAway(b *batch) {
 	defer s.recoverBatch(b)
 	defer b.clear()
@@ -153,8 +153,8 @@ func (s *Sender) runAway(b *batch) {
 	b.returned = true
 }
 
-// follow sends the redirected calls to the masters that the replies name. If the target of a call cannot be reached, its reply remains
-// the redirection, which counts as a refusal.
+// follow sends the redirected calls to the masters that the replies name. If a call cannot be sent to its target, the call keeps the redirection as
+// its reply, which counts as a refusal.
 func (s *Sender) follow(b *batch, open []int) {
 	type hop struct {
 		to target

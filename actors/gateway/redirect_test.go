@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// atAddrs stands for a cluster whose master `oneNode` redirects to masters at these addresses. An address without a host is at the host of the
-// master that redirects.
+// atAddrs stands for a cluster. Its master oneNode.node redirects calls to the masters in `nodes`, a map by address. An address without a host is
+// at the host of the master that sent the redirection.
 type atAddrs struct {
 	oneNode
 	nodes map[string]*redisnode.Node
@@ -34,9 +34,10 @@ func (a *atAddrs) AtAddr(addr string, by *redisnode.Node) *redisnode.Node {
 
 func (*atAddrs) Suspect() {}
 
-// newRedirected makes the gateway of a master that redirects the calls for the key "silent" to a master that does not answer until the test ends, and
-// the calls for "moved" to one that answers at once. The calls for "again" are redirected twice: the second master names only a port of its host. The
-// first master answers other calls itself. It calls `reached` for each call. newRedirected returns a function that submits a call for a key.
+// newRedirected makes the gateway of a master that redirects some calls. Calls for the key "silent" go to a master that does not answer until the
+// test ends. Calls for "moved" go to a master that answers at once. Calls for "again" are redirected twice; the second redirection names only a port.
+// The first master answers all other calls itself, and runs `reached` for each call that it receives. newRedirected returns a function that submits a
+// call for a key.
 func newRedirected(t *testing.T, reached func(key any)) (submit func(key string, window time.Duration) asker) {
 	silence := make(chan struct{})
 	answer := func(before func(args []any) error) *redisnode.Node {
@@ -133,7 +134,8 @@ func TestRedirect_SilentMasterBesideAnother(t *testing.T) {
 	}
 }
 
-// A redirection without a host means the host of the node that sent it, even if another node had redirected the call to that node.
+// A redirection without a host refers to the host of the node that sent the redirection. This also holds if the call came to that node by a
+// redirection from another node.
 func TestRedirect_WithoutAHostAfterAnother(t *testing.T) {
 	t.Parallel()
 	submit := newRedirected(t, func(any) {})

@@ -34,7 +34,7 @@ type Config struct {
 	Lease       time.Duration
 	AckReplicas int           // how many replicas must acknowledge a grant
 	AckTimeout  time.Duration // how long to wait for their acknowledgement
-	FirstMark   uint64        // the marks of pipelines are counted from it; random, because two runtimes must not use the same marks
+	FirstMark   uint64        // the marks of the pipelines are the numbers after it; random, because two runtimes must not use the same marks
 
 	Pause        func(failures int) time.Duration // the pause between two attempts to reach Redis
 	OnDiscovered func()                           // called when the masters of a cluster have been discovered
@@ -238,7 +238,7 @@ func invalidateReplies(cause error, parcels []parcel) {
 	var refusal redis.Error
 	refused := errors.As(cause, &refusal)
 	if refused {
-		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // %v hides the refusal: only the mark was refused
+		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // not %w, because only the mark was refused, not the calls
 	}
 	for _, p := range parcels {
 		err := p.Err()

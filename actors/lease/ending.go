@@ -20,7 +20,8 @@ type Ending struct {
 	why   string      // a detail for Reason
 }
 
-// audience refers to the context that a function in onEnd ends. Awaited uses it to find out whether the user still has the context.
+// audience belongs to a function in onEnd that ends a context. It refers to that context, so that Awaited can find out whether the user still has the
+// context.
 type audience struct {
 	context *Context              // the user's context, or nil if Awaited was called
 	weak    weak.Pointer[Context] // the context after a call of Awaited

@@ -14,7 +14,7 @@ type Grant struct {
 	// fixed at construction
 	Address *Address
 	ID      string        // the owner field in Redis
-	Lease   time.Duration // the length of the lease; Renewal says what a renewal sets
+	Lease   time.Duration // the length of the lease; the method Renewal returns the TTL that a renewal sets
 	Watched bool          // renewed by the watchdog; otherwise a fixed lease
 	Most    time.Duration // the instant past which no renewal extends the lease, or 0 if there is none
 	Actor   Actor         // the lock actor: it gets the releases of the holders, and the watchdog's messages

@@ -53,7 +53,8 @@ func TestGrant_ExtendsOnlyWhileItLasts(t *testing.T) {
 	assert.Zero(t, g.Until())
 }
 
-// A renewal sets the length of the lease, or less if Most comes sooner. It sets more if Least comes later, even if Least is after Most.
+// A renewal sets a TTL. Usually, this is the length of the lease. It is shorter if Most comes sooner, and longer if Least comes later, even if Least
+// is after Most.
 func TestGrant_RenewalHasBounds(t *testing.T) {
 	t.Parallel()
 	g := newTestGrant(Deadline(0, time.Second))

@@ -8,8 +8,8 @@ import (
 
 // Hold is one local lease.
 //
-// Exactly one side ends a hold. The holder calls Claim, before it sends the request of a release. The lock actor calls Lose. If both do so, the first
-// call counts. Claim keeps the lock actor alive until the request of the release has arrived, so the request may go straight to the lock actor,
+// Exactly one side ends a hold. The holder calls Claim before it sends its release request; the lock actor calls Lose. If both do so, the first call
+// counts. After a Claim, the lock actor does not stop until the release request has arrived. So the request may go straight to the lock actor,
 // without the registry.
 type Hold struct {
 	// set by the machine before the hold is delivered

@@ -85,9 +85,9 @@ func (s *State) newPending(r *wait.Request) pendingGrant {
 	return t
 }
 
-// sendAcquire sends an attempt, or a repeat of it. Wake-ups that came earlier are forgotten, because this call finds out what they announced. If a
-// wake-up comes while the call is in flight, it is kept in wokenFor, because Redis may have executed the call before the release that the wake-up
-// announces.
+// sendAcquire sends an attempt, or a repeat of it. Earlier wake-ups are forgotten, because Redis executes this call after the releases that they
+// announced. If a wake-up comes while the call is in flight, it is kept in wokenFor, because Redis may have executed the call before the release that
+// the wake-up announces.
 func (s *State) sendAcquire(now time.Duration) {
 	s.wokenFor, s.pending.inherited = clock.Never, 0
 	s.turns.Tries(now)

@@ -137,7 +137,7 @@ func (s *State) listen() {
 	if s.watch != wait.Unwatched && (row != s.row || kind.Queued && s.channel != kind.Channel(s.address.Raw, s.pending.id)) {
 		s.unlisten()
 	}
-	if s.watch == wait.Unwatched { // the channel's name is made only here, because every waiter that arrives calls listen
+	if s.watch == wait.Unwatched { // the channel's name is not made before this check, because listen runs for every waiter that arrives
 		s.watch, s.channel, s.row = wait.Subscribing, kind.Channel(s.address.Raw, s.pending.id), row
 		if row > 0 {
 			s.channel = scripts.RowChannel(s.channel, row)
@@ -150,9 +150,9 @@ func (s *State) listen() {
 	}
 }
 
-// report returns the argument by which an attempt asks for this process's place among the waiting processes, in case the attempt is refused. The
-// argument is the channel of releases. A mark before the channel says that this process has a ticket in a crowd (scripts.HasTicket), or has just had
-// the lock (scripts.Yields). The argument is empty if the attempt asks for no place.
+// report returns the argument with which an attempt asks for this process's place among the waiting processes. The script gives a place only if it
+// refuses the attempt. The argument is the channel of releases. A mark before the channel says that this process has a ticket in a crowd
+// (scripts.HasTicket), or has just had the lock (scripts.Yields). The argument is empty if the attempt asks for no place.
 func (s *State) report(head *wait.Request) string {
 	mark := ""
 	switch {

@@ -45,7 +45,7 @@ type (
 	}
 )
 
-// notice returns the message about a force-release for the actors that the same name has in other families, or nil if there is nothing to tell. The
+// notice returns the message about a force-release for the actors of the same name in other families. It returns nil if they need no message. The
 // force-release may have ended the grants of those actors too, but its result comes only to this actor.
 func (m *callDone) notice() any {
 	switch {
@@ -63,7 +63,7 @@ type lockCall struct {
 	do      callKind
 	address *lease.Address
 	state   *State        // the member of a group that made the call
-	terms   scripts.Terms // the script's parameters; an extend has its TTL in Lease; inspects and force-releases have none
+	terms   scripts.Terms // the script's parameters: for an extend, Lease is the new TTL; inspects and force-releases use no terms
 	changes int           // of an acquire: spare.changes when the call was made
 	request *wait.Request // of a side call: the request that asked for it
 	target  *grant        // of a look: the grant that was held when the call was made

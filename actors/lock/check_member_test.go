@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// memberCheck has a State, alone or in a Group, and what the stepChecker knows about it.
+// memberCheck checks one State, which is alone or in a Group. Its other fields say what the stepChecker knows about that State.
 type memberCheck struct {
 	s       *State
 	flying  map[*lockCall]bool

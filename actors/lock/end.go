@@ -51,7 +51,7 @@ func (s *State) hasOrphan(id string) bool {
 	return slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id })
 }
 
-// orphanLater makes an orphan of a grant that Redis does not have now, but that a delayed duplicate of its acquire may still create. The first
+// orphanLater makes a grant an orphan although Redis does not have the grant now: a delayed duplicate of its acquire may still create it. The first
 // release waits a little, because it would find nothing now.
 func (s *State) orphanLater(now time.Duration, id string, duplicateUntil, lease time.Duration) *orphan {
 	return s.orphanFrom(min(now+s.policy.OrphanPause(0), max(now, duplicateUntil)), id, duplicateUntil, lease)
@@ -112,8 +112,8 @@ func (s *State) remembers() *State {
 	return s
 }
 
-// freeLater schedules a second release if the first one has kept the lock taken until the end of the grant's at-least time. The second release is
-// sent at that instant. It is needed if other grants of the owner keep the key alive (lasting). Without such grants, the key expires by itself.
+// freeLater schedules a second release if the first one did not free the lock, because the grant's at-least time was not over. The second release is
+// sent when that time ends. It is needed if other grants of the owner keep the key alive (lasting). Without such grants, the key expires by itself.
 func (s *State) freeLater(now time.Duration, m *callDone) {
 	if m.call.terms.Keep > 0 && s.stage < wait.Closing {
 		end := now + m.call.terms.Keep

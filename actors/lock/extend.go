@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// extension is the state of the calls that set the time of a grant anew: extends, and re-entries that ask for more time than Redis has granted. Such
+// extension is the state of the calls that change how long a grant lasts: extends, and re-entries that ask for more time than Redis has granted. Such
 // a call changes the length of the grant's fixed lease, or lengthens its at-least time. The calls run one at a time. A delayed duplicate of an
 // earlier call could undo the effect of the next one, so the next call waits until no such duplicate can run.
 type extension struct {
@@ -32,8 +32,9 @@ func (s *State) extending() *extension {
 	return s.extension
 }
 
-// onExtend queues an extend, unless it needs no call or cannot be granted. It cannot be granted if the lease has ended, or if it asks for a new
-// length of a lease that the watchdog renews: only a fixed lease has a length that a user can set.
+// onExtend queues an extend. If the extend asks for an at-least time, and Redis has already granted enough time, no call is needed, and the extend is
+// answered at once. An extend is refused if the lease has ended. It is also refused if it asks for a new length of a lease that the watchdog renews:
+// only a fixed lease has a length that a user can set.
 func (s *State) onExtend(now time.Duration, r *wait.Request) {
 	switch {
 	case !s.has(r.Hold):
@@ -148,8 +149,8 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	}
 }
 
-// unprolonged returns the error for a request that waits for an extend when Redis has been silent for too long. The request is an extend, or a
-// re-entry that asks for more time.
+// unprolonged returns the error for a request whose call Redis has not confirmed, because Redis has been silent for too long. The request is an
+// extend, or a re-entry that asks for more time.
 func unprolonged(r *wait.Request, cause error) error {
 	if r.Do == wait.Acquire {
 		return fmt.Errorf("prolonging the lease that its owner holds was not confirmed: %w", cause)

@@ -237,8 +237,8 @@ func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	}
 }
 
-// onAlarm delivers the alarm to each member whose alarm is due. If a member has moved its alarm to a later instant since it was put into the heap,
-// the member goes back into the heap with that instant.
+// onAlarm delivers the alarm to each member whose alarm is due. A member may have moved its alarm to a later instant than the heap has for it. Such a
+// member goes back into the heap with the later instant.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // the number is limited, because a member may set another alarm that is already due
