@@ -36,7 +36,7 @@ func (e *Engine) Front(a *lease.Address) *actor.PID { return e.fronts[e.shard(a.
 func (f *front) Receive(c actor.Context) {
 	defer f.engine.events.RecoverIn("front")
 	switch m := c.Message().(type) {
-	case wait.CancelRequest: // sent by the timer of a wait; it goes through the front, so that the cancel cannot overtake its request
+	case wait.CancelRequest: // from the timer (setTimer), through the front, so that a cancel cannot overtake its request
 		f.engine.registry.tell(m.Request.Address, m)
 	case *actor.Stopped:
 		f.stopped = true

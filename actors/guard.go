@@ -118,7 +118,8 @@ func (l leakedHold) Engine() *Engine {
 	return l.engine
 }
 
-// Notice reports the leak and starts a release. A fixed lease is only reported: it expires by itself, and its holder may have intended that.
+// Notice reports the leak and starts a release. It does not release a fixed lease: the lease expires by itself, and its holder may have dropped it on
+// purpose.
 func (l leakedHold) Notice(e *Engine) (done bool) {
 	if l.Err() == nil && l.Awaited() {
 		return false

@@ -214,7 +214,7 @@ func (s *shard) count() int {
 	return len(s.members)
 }
 
-// spawn starts an actor. Its mailbox runs actor.Started here, under the shard's mutex.
+// spawn starts an actor. The actor handles actor.Started during the call of SpawnNamed, so under the shard's mutex.
 func (s *shard) spawn(a *lease.Address) *member {
 	r := s.registry
 	m := &member{address: *a, shard: s}
@@ -252,8 +252,8 @@ func (s *shard) enter(stage wait.Stage) (members []*member) {
 }
 
 // handled notes that the actor has handled a message, and whether its machine is idle now. If the machine is idle and no message is on its way,
-// handled lists the actor for the next sweep. While the runtime ends there are no sweeps. Then handled removes such an actor instead, and reports
-// that the actor must stop.
+// handled lists the actor for the next sweep. While the runtime ends, there are no sweeps: instead of listing the actor, handled removes it and
+// returns true, and the caller stops the actor.
 func (m *member) handled(counted, idle bool) (removed bool) {
 	s := m.shard
 	s.mu.Lock()

@@ -64,9 +64,9 @@ func (a *shell) unwatch(c actor.Context, requester lease.Ref) {
 
 var errReplaced = errors.New("the actor of this name has terminated, and what it had has ended")
 
-// requesterGone ends the waits of a terminated actor and releases its leases. Usually it sends no answers. But if a new actor has the same name now
-// (replaced), the new actor may have sent some of the requests, and would wait for the answers for ever; so requesterGone answers them. The machine
-// gets a separate message for each wait and for each lease, so that a panic over one of them does not keep the others from ending.
+// requesterGone ends the waits of a terminated actor and releases its leases. Usually it sends no answers. But if `replaced` is set, a new actor has
+// the same name now. The new actor may have sent some of the requests, and would wait for their answers for ever, so requesterGone answers them all.
+// The machine gets a separate message for each wait and for each lease, so that a panic over one of them does not keep the others from ending.
 func (a *shell) requesterGone(c actor.Context, pid *actor.PID, replaced bool) {
 	waits, holds := a.requesters.Gone(pid)
 	for _, r := range waits {

@@ -99,7 +99,7 @@ func (a *shell) handle(c actor.Context, message any) {
 	case heldQuery:
 		m.answer <- a.held()
 	case *wait.Request:
-		if m.Routed && a.stage >= wait.Closing { // on its way when Close began (a release that is sent straight here is served)
+		if m.Routed && a.stage >= wait.Closing { // the request was on its way when Close began; a release sent straight to this actor is not Routed
 			a.engine.refuse(m)
 			return
 		}
@@ -212,8 +212,8 @@ func lastCall(effects []wait.Effect) int {
 	return -1
 }
 
-// call sends a call, or leaves it to the requester. The requester sends its call after the shell has submitted the calls of this step. So only the
-// last call of a step may be left to the requester.
+// call sends a call, or leaves it to the goroutine that made the request (rpc.Offer). Only the last call of a step may be left to that goroutine, so
+// that the calls of a step keep their order.
 func (a *shell) call(call wait.Call, last bool) {
 	carrier := call.Carrier()
 	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), a.member, call

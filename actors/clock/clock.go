@@ -45,7 +45,7 @@ func (c System) Now() time.Duration {
 	g := c.sleep
 	if g.suspended != nil && int64(awake)-g.asked.Load() >= int64(askEvery) {
 		g.ask()
-		g.asked.Store(int64(awake)) // after g.ask, because a goroutine that reads this value does not ask and uses g.slept
+		g.asked.Store(int64(awake)) // after g.ask: a goroutine that reads this value relies on g.slept, and does not ask
 	}
 	return awake + time.Duration(g.slept.Load())
 }
@@ -62,8 +62,8 @@ func After(c Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
 // sleepGauge measures for how long the machine has been suspended. Go's monotonic clock stops during a suspension (golang/go#24595), so
 // without the gauge a lease would seem to have as much time left after a suspension as before.
 //
-// The kernel is asked at most about once per askEvery of time awake, because asking costs two system calls. The first call of Now after a suspension
-// asks nevertheless: the kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes.
+// Now asks the kernel at most about once per askEvery of time awake, because asking costs two system calls. Even so, the first call of Now after a
+// suspension always asks. The kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes.
 // Suspending and resuming the devices take longer than askEvery, and this time counts as time awake.
 type sleepGauge struct {
 	// fixed at construction

@@ -19,7 +19,8 @@ type countDone struct {
 	expired bool // the call was refused, because Redis may have forgotten the result of an earlier copy
 }
 
-// notice returns a message for the holders of permits if this call may have ended some of their permits. Otherwise it returns nil.
+// notice returns a message for the actors that have leases of the counter's permits (tellOthers), if this call may have ended some of these leases.
+// Otherwise it returns nil.
 func (m *countDone) notice() any {
 	op := m.call.op
 	switch known := m.class == scripts.Done; {
@@ -75,9 +76,10 @@ func (c *copies) disregard() {
 // limitMargin is a safety margin: the result of a request counts as gone this long before Redis deletes it.
 const limitMargin = 3 * time.Second
 
-// ScriptCall returns the script of a call, with its arguments. Redis keeps the result of a request for a limited time, measured by its own clock. A
-// copy of the request that ran later would be executed as a new request. This must not happen, even if this process was paused or misjudges the
-// server's clock. So the first call for which the server's time is known fixes the limit in server time, and all later copies carry this limit.
+// ScriptCall returns the script of a call, with its arguments. Redis keeps the result of a request for a limited time, measured by its own clock. If
+// a copy of the request ran after that time, Redis would execute it as a new request. This must not happen, even if this process was paused or
+// misjudges the server's clock. So the first call for which the server's time is known fixes the limit in server time, and all later copies carry
+// this limit.
 func (c *countCall) ScriptCall(site *scripts.Site, at wait.ServerTime) scripts.Call {
 	script, copies := c.op.Call(site, c.raw, c.terms), c.copies
 	if script.Bounded() {

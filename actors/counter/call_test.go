@@ -44,8 +44,8 @@ func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	assert.True(t, refusal(limit+1).expired)
 }
 
-// A call that is withdrawn is never executed, so the next call that changes something deletes the result that the withdrawn call should have deleted.
-// It is the same if the call has been sent, because the call may not have been executed.
+// A call also deletes the results of earlier requests. If undo withdraws the call, Redis never executes it. If the call has been sent, Redis may not
+// have executed it. In both cases the next call that changes something deletes those results.
 func TestUndo_LeavesResultsToTheNextCall(t *testing.T) {
 	t.Parallel()
 	for _, sent := range []bool{false, true} {

@@ -49,8 +49,8 @@ func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effe
 	return effects, panicked, err
 }
 
-// returns counts the returns of permits that Redis has not confirmed, for each word of an operation. A return that still waits to be sent is counted,
-// too.
+// returns counts the returns of permits that Redis has not confirmed, including those that have not been sent yet. The key is the name of the
+// operation (CountOp.Word).
 func (c *countChecker) returns() map[string]int {
 	n := map[string]int{}
 	for _, e := range c.state.tasks {

@@ -42,7 +42,7 @@ type countWorld struct {
 	held    int64 // held by users, as far as they know
 	lost    int64 // permits that a user could not return, because the process had closed
 	results map[string]countResult
-	want    string // the key of reservations: the runtime that has a reservation; "rest " and the last such runtime during a rest; "" without a key
+	want    string // value of the key of reservations: "" without a key, "a" while runtime a has a reservation, "rest a" in the rest after it
 	wantEnd time.Duration
 
 	countProcs  []*countProc

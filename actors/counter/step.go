@@ -53,7 +53,7 @@ type State struct {
 	giving   *task   // the return in flight
 	tasks    []*task
 	answered []string      // requests whose results Redis need not keep
-	quietAt  time.Duration // since when nothing is left to do except to delete the results listed in `answered`; otherwise clock.Never
+	quietAt  time.Duration // the instant since which only the deletion of the results in `answered` is left to do, or clock.Never
 	stage    wait.Stage
 
 	alarmAt time.Duration // the instant of the shell's timer, or clock.Never if it is off
@@ -244,7 +244,7 @@ func (s *State) setAlarm() {
 }
 
 // send emits the first call of a request, or repeats the call. A repeat differs from the first call at most in its reservation and in the ids of
-// results to delete. Only a call that changes something carries such ids, and a call that does nothing but delete results (Forget).
+// results to delete. Such ids are carried only by calls that change something, and by Forget, which does nothing but delete results.
 func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *task) {
 	if c.sent == 0 {
 		c.sent = max(now, 1)

@@ -26,9 +26,9 @@ const attemptMax = 100
 
 // onWait queues a waiter, or refuses it at once.
 //
-// A request that waits for a latch to reach zero needs a look, a call that reads the count. The look must be sent after the request has come. An
-// older look may have read a zero although the count had risen again when the request came. So these requests are numbered, and each look has the
-// number of the last request that it can answer.
+// A request that waits for a latch to reach zero needs a look: a call that reads the count. The look must be sent after the request has come. An
+// earlier look may have read a zero, and the count may have risen again before the request came. So these requests are numbered, and each look has
+// the number of the last request that it can answer.
 func (s *State) onWait(now time.Duration, r *wait.Request) {
 	switch {
 	case r.Try && s.blocked:
@@ -53,9 +53,9 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 	}
 }
 
-// wake makes sure that the next attempt is made at the instant `at` or earlier. If an attempt is in flight, wake only notes the instant (wokenFor).
-// The next attempt then follows the one in flight, because permits may have been returned after the script of the one in flight ran. If the last
-// attempts have failed and none is in flight, wake changes nothing: the back-off decides when the next attempt is made.
+// wake makes sure that the next attempt is made at the instant `at` or earlier. If an attempt is in flight, wake only notes the instant (wokenFor),
+// and the next attempt is made after the reply. A refusal in that reply may be outdated, because permits may have been returned after the script ran.
+// If the last attempts have failed and none is in flight, wake changes nothing: the back-off decides when the next attempt is made.
 func (s *State) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:
@@ -205,7 +205,8 @@ func (s *State) refuseTries() {
 	}
 }
 
-// onLooked answers the waiters for zero that had arrived when the look was sent. Later waiters need another look.
+// onLooked takes the result of a look. If the latch is at zero, it answers the waiters that had arrived when the look was sent. Later waiters need
+// another look.
 func (s *State) onLooked(now time.Duration, m *countDone) {
 	upTo := s.attempt.upTo
 	s.attempt, s.failures, s.left, s.blocked = attempt{}, wait.Failures{}, m.counted.Number, true

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// want keeps a waiter for several permits from starving. No other waiter of this process overtakes it, but other processes could do so for ever:
-// they may acquire single permits again and again before enough permits are free. So when a waiter for several permits has been the oldest one of
-// its process for a while, the process makes a reservation. While a reservation lasts, the acquire scripts of other runtimes take no permits.
-// Redisson's clients ignore reservations.
+// want keeps a waiter for several permits from starving. No other waiter of this process overtakes it, but other processes may overtake it for ever,
+// if they acquire single permits again and again before enough permits are free. So when a waiter for several permits has been the oldest one of its
+// process for a while, the process makes a reservation. While a reservation lasts, the acquire scripts of other runtimes take no permits. Redisson's
+// clients ignore reservations.
 //
 // A reservation blocks nobody for ever: it is a key that expires unless it is renewed. When the time of a reservation is over, the runtime ends it,
 // even if the waiter has not got its permits. The waiter's next reservation is twice as long. When a runtime has ended a reservation, a rest begins,
@@ -31,7 +31,7 @@ const (
 	wantAfter = 100 * time.Millisecond // a waiter for several permits that has been the oldest for this long may reserve them
 	wantMax   = 30 * time.Second       // longest reservation
 	wantStep  = time.Second            // one attempt reserves for at most this long; the next one renews or ends the reservation in time
-	wantSlack = wantStep / 3           // Redis keeps a reservation for this much longer, so that the call that ends it arrives before it expires
+	wantSlack = wantStep / 3           // extra time for which Redis keeps a reservation: the call that ends it must arrive before the key expires
 	restMin   = 50 * time.Millisecond  // shortest rest
 )
 

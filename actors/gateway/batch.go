@@ -20,7 +20,7 @@ type batch struct {
 	node  *redisnode.Node
 	acked bool
 	hasty bool // sent by the caller of Run, not by a worker
-	away  bool // calls that the node has redirected, sent by a goroutine of their own (redirect.go)
+	away  bool // its calls are redirected ones; the batch has a goroutine of its own (redirect.go)
 	leash
 	calls  []*rpc.Call
 	claims []claim // by call
@@ -73,7 +73,7 @@ type reply struct {
 	node    *redisnode.Node // the node that sent it
 	value   any
 	err     error
-	unacked error // the reason why too few replicas may have the script's writes; nil if enough have acknowledged them, or if none had to
+	unacked error // why the script's writes may be on too few replicas; nil if enough replicas have acknowledged, or if none had to
 }
 
 // scratch is memory that a worker uses for one batch after the other.

@@ -14,8 +14,7 @@ import (
 )
 
 // clusterGateway has a gateway for each master of a cluster, so that calls to a silent master do not delay others. It forwards each call to the
-// gateway of the master that has the call's key. A goroutine that holds the mutex of a clusterGateway may lock the mutex of a gateway, but not the
-// other way round.
+// gateway of the master that has the call's key. A goroutine that needs both mutexes locks the clusterGateway's first, and then the gateway's.
 type clusterGateway struct {
 	// fixed at construction
 	sender  *Sender

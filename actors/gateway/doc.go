@@ -5,7 +5,7 @@
 //	line.go             the calls that wait to be sent, and for how long
 //	outage.go           what is sent while Redis does not answer, and right after that
 //	sender.go           sends one pipeline, on the goroutine of a worker or a caller: scripts, the mark at its end, WAIT, results
-//	batch.go            the calls of one pipeline: several as one command, and one reply as several
+//	batch.go            the calls of one pipeline: packs several calls into one command, and divides the reply among them
 //	redirect.go         MOVED and ASK
 //	cluster_gateway.go  on a cluster, a gateway for each master
 //

@@ -47,14 +47,14 @@ func New(s *Sender, o Options) Gateway {
 // gateway packs script calls into pipelines. A single call is sent at once; while a batch is in flight, the next one fills. The workers of
 // the gateway block in go-redis, and post results straight to the actors that made the calls.
 //
-// It is an object with a mutex and not an actor, so that a call costs no message. The gateway sends nothing while it holds the mutex: messages wait
-// in `outgoing`. Otherwise it could deadlock: a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit its
-// next call, which needs the mutex.
+// The gateway is an object with a mutex and not an actor, so that a call costs no message. While a goroutine holds the mutex, it sends no message:
+// messages wait in `outgoing`. Sending under the mutex could deadlock: a mailbox may run the receiving actor on the goroutine of the sender, and that
+// actor may submit its next call, which needs the mutex.
 //
-// It enforces the deadlines of calls itself, because go-redis does not. A call without a reply at its deadline is answered with an unknown outcome. A
-// worker that hangs with such a call is replaced, unless StuckMax workers hang already. The gateway does not interpret results, except to see whether
-// Redis serves at all. While Redis does not serve, all calls except renewals stay in line, and only a probe is sent now and then (outage.go). So the
-// cost of an outage does not depend on how many calls wait.
+// The gateway enforces the deadlines of calls itself, because go-redis does not. A call without a reply at its deadline is answered with an unknown
+// outcome. A worker that hangs with such a call is replaced, unless StuckMax workers hang already. The gateway does not interpret results, except to
+// see whether Redis serves at all. While Redis does not serve, all calls except renewals stay in line, and only a probe is sent now and then
+// (outage.go). So the cost of an outage does not depend on how many calls wait.
 //
 // The gateway uses go-redis's plain pipelines, not its AutoPipeline. AutoPipeline is as fast (bench/inner/gateway_test.go), but a goroutine must
 // wait for each result. AutoPipeline has no deadlines of its own. It does not reveal the instant just before a call is sent, from which a lease
@@ -89,8 +89,8 @@ const (
 	StuckMax = 4   // hanging workers that are replaced; if one more hangs, nothing is sent
 )
 
-// message waits to be sent when the mutex is free. It goes to an actor; if it is a call that belongs to another master, it goes to the
-// clusterGateway.
+// message waits to be sent when the mutex is free. Usually it goes to an actor. A call that belongs to another master goes to the clusterGateway, and
+// a batch that the caller of Run sends goes to `caller`.
 type message struct {
 	to      rpc.Caller
 	content any
@@ -105,12 +105,12 @@ func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 // Submit takes a call.
 func (g *gateway) Submit(call *rpc.Call) { g.deliver(g.take(call, false)) }
 
-// Run takes a call of a goroutine that waits for the result. If the gateway is idle, the goroutine sends the call itself. A worker would have to be
-// woken for the call, and the goroutine for the result, which costs more CPU than sending.
+// Run takes a call of a goroutine that waits for the result. If the gateway is idle, the goroutine sends the call itself. This costs less CPU than a
+// worker: the worker would have to be woken for the call, and then the goroutine for the result.
 //
-// A batch that a caller sends ends after redisnode.Silence. Apart from that, it is like a batch that a worker sends. Without this limit, the batch
-// could hold up the caller for longer, because go-redis returns neither when the caller's context ends nor when the gateway gives the call up. If a
-// read has begun when the batch ends, the read takes up to redisnode.Silence more.
+// A batch that a caller sends ends after redisnode.Silence. In all other respects it is like a batch that a worker sends. Without this limit the
+// caller could be held up for longer, because go-redis does not return when the context of the caller ends, or when the gateway gives the call up. If
+// a read has begun when the batch ends, the read takes up to redisnode.Silence more.
 func (g *gateway) Run(call *rpc.Call) { g.deliver(g.take(call, true)) }
 
 // take puts a call in line, and returns the messages that are to be sent when the mutex is free.
