@@ -30,9 +30,9 @@ type MultiLock struct {
 //
 // A multi lock acquires its members in order of name, and members of the same name in the order given. So multi locks do not deadlock with each
 // other, unless they were given locks of the same name in different orders. Deadlocks are also possible with a caller that already holds a
-// member, and with a Redisson multi lock that uses another order. Time limits end all these deadlocks. Only the first wait, while nothing is
-// held, lasts as long as the caller allows. Each later wait lasts at most 2 s. If a later wait fails, all members are released. After a random
-// pause, the next attempt begins by waiting for the member that was not available.
+// member, and with a Redisson multi lock that uses another order. Time limits end all these deadlocks: the first wait, during which nothing is
+// held, may last as long as the caller allows, but each later wait lasts at most 2 s. If a later wait fails, all members are released. After a
+// random pause, the next attempt begins by waiting for the member that was not available.
 //
 // The lease is lost when any member is lost. Done, Err and Context then report the end, and the other members are released at once.
 // Closing one of the runtimes ends the lease with ErrClosed.
@@ -76,13 +76,14 @@ func (l *Lock) sameKey(other *Lock) bool {
 	return other != nil && l.rt == other.rt && l.address.Raw == other.address.Raw
 }
 
-// Acquire waits for the locks until ctx ends. The error then matches ErrNotAcquired and ctx's error. Any other error is an error of Lock.Acquire,
-// and names the members for which it occurred. A red lock returns such an error once it cannot get a majority any more. Before Acquire returns an
-// error, it spends up to 500 ms on releasing the members that it has acquired. The runtimes keep trying to release the rest.
+// Acquire waits for the locks until ctx ends. If ctx ends first, the error matches ErrNotAcquired and ctx's error. Other errors are those of
+// Lock.Acquire, and name the members for which they occurred. Such an error of a single member ends the acquire of a Multi lock. It ends the
+// acquire of a Red lock only if the remaining members are no majority. Before Acquire returns an error, it spends up to 500 ms on releasing the
+// members that it has acquired. After that, the runtimes continue to release them in the background.
 //
-// WithWait limits the whole acquire. The options about the lease apply to every member. If later members took long, Multi extends the fixed
-// leases (WithLease) of early ones to their full length. An Owner is valid in its runtime only: if a member belongs to another runtime, an
-// acquire with WithOwner or ContextWithOwner fails with ErrInvalid. Nested calls of Do re-enter without an explicit Owner.
+// WithWait limits the whole acquire. The options about the lease apply to every member. If acquiring all members took long, Multi extends those
+// fixed leases (WithLease) that were acquired early to their full length. An Owner is valid in its runtime only: if a member belongs to another
+// runtime, an acquire with WithOwner or ContextWithOwner fails with ErrInvalid. Nested calls of Do re-enter without an explicit Owner.
 func (m *MultiLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return m.acquire(ctx, opts, false)
 }
@@ -160,7 +161,7 @@ func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*
 		if p.specs[i], err = member.spec(ctx, opts, try); err != nil {
 			return nil, err
 		}
-		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // method keep begins this time, so that a member which is given back does not stay taken
+		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // keep begins this time later: a member released before then is free at once
 	}
 	p.fixed = p.specs[0].Lease
 	if wait := p.specs[0].Wait; wait > 0 {
@@ -325,8 +326,8 @@ func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	together{n: len(waited)}.run(ctx, func(i int) func(ctx context.Context) error { return waited[i].startExtend(p.fixed) })
 }
 
-// keep begins the at-least time of all acquired members. If that fails for too many members, keep releases all of them. The members whose
-// at-least time has begun stay taken in Redis until that time has passed.
+// keep begins the at-least time of all acquired members. If that fails for too many members, keep releases all of them. Even
+// then, the members whose at-least time has begun stay taken in Redis until that time has passed.
 func (p *plan) keep(ctx context.Context, m *MultiLock, leases []*Lease) ([]*Lease, error) {
 	held := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool { return l == nil })
 	if p.atLeast == 0 {
@@ -349,7 +350,7 @@ func giveBack(leases []*Lease) {
 	together{n: len(held)}.run(ended, func(i int) func(ctx context.Context) error { return held[i].startRelease() })
 }
 
-// ended is a context that has already ended. A release with this context waits only for the short time that every release has of its own.
+// ended is a context that has already ended. With this context, a release waits for Redis for at most 500 ms: see Lease.Release.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -56,9 +56,9 @@ type Options struct {
 	// SlowWait is how long an acquire may wait before it is reported, once, by a Waiting event and by Trace.Waiting. Default 0: never.
 	SlowWait time.Duration
 	// Linger is how long a released lock stays in Redis, so that the next acquire of this process need not call Redis. Default 0: the lock is
-	// released at once. At most Lease/4. After the lock was acquired in Redis, the time begins with the first release. Later local acquires and
-	// releases do not prolong it. Use Linger for locks that one process takes again and again, such as the lock of a partition, an account or a
-	// session.
+	// released at once. At most Lease/4. The time begins with the first release after the lock was acquired in Redis. Later acquires and releases
+	// in this process do not prolong it. Use Linger for locks that one process takes again and again, such as the lock of a partition, an account or
+	// a session.
 	//
 	// While a lock lingers, others find it taken. If another Holdfast process wants the lock, it gets the lock within milliseconds. Any other client
 	// gets the lock when the time of Linger has passed. If this process dies, others wait for the rest of the lease, in the same way as after the
@@ -199,9 +199,9 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 }
 
 // WithAtLeast keeps the lock taken for at least d, 50 ms to 24 h, after the acquire. Until then nobody else can acquire it, Redisson's clients
-// included, even if the lease is released, its runtime is closed or its process dies. A lease that is released still ends at once, without an
-// event. ForceRelease frees the lock sooner. Use WithAtLeast for a short job that several processes start at slightly different times: those
-// that start it late find the lock taken.
+// included, even if the lease is released, its runtime is closed or its process dies. Release works as usual: the lease ends at once, and no
+// LeaseLost event reports it. ForceRelease frees the lock sooner. Use WithAtLeast for a short job that several processes start at slightly different
+// times: those that start it late find the lock taken.
 //
 // Such an acquire always calls Redis. If an owner re-enters with WithAtLeast, the lock stays taken until d has passed since the re-entry, or
 // until the time that an earlier acquire asked for, whichever is later. For a multi lock, d begins when all members are acquired. Lease.Extend

@@ -204,9 +204,9 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 //
 // Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for about Options.Lease/3 (at
 // least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. An Unconfirmed event reports permits of a Semaphore
-// whose release was given up. After the releases, Close waits for calls of the client that hang. This wait ends after 5 s, or when Options.Lease
-// plus one second have passed since Close began, whichever is later. Calls that hang longer than that end with the client's ReadTimeout. If the
-// client was closed before the runtime, Close cannot release anything, and its error says so.
+// whose release was given up. After the releases, Close waits for calls to Redis that have not returned yet. This wait ends after 5 s, or when
+// Options.Lease plus one second have passed since Close began, whichever is later. Calls that hang longer than that end with the client's
+// ReadTimeout. If the client was closed before the runtime, Close cannot release anything, and its error says so.
 //
 // Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and at most 5 s for an actor that blocks the
 // delivery of its Lost message. Close then returns an error that says so, although everything is released.
@@ -230,9 +230,9 @@ func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) 
 // FairLock returns the fair lock with this name (Redisson's getFairLock). It is granted in queue order across goroutines, processes
 // and languages. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
-// When a waiter gives up, the next waiter of the same process takes the free place in the queue, and the waiters of that process behind it move
-// up in the same way, at most sixteen in all. Only the last place that becomes free is removed from the queue. So waiters of other processes
-// never move back.
+// When a waiter gives up, the next waiter of the same process takes its place in the queue. That waiter's place goes to the waiter of the process
+// after it, and so on. At most sixteen waiters move up in this way. Only the place that the last of them leaves is removed from the queue. Waiters
+// of other processes never move back.
 //
 // If a process dies, its waiters block the others for at most Options.Lease, provided that another Holdfast process uses the lock.
 // Dead waiters of Redisson keep their places for its fairLockWaitTimeout.

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// doc/promises.md names the tests of each promise. Two of them are in this file, most of the others in internal/promises and internal/faults.
+// doc/promises.md names the tests of each promise. Two of these tests are in this file. Most others are in internal/promises and internal/faults.
 
 func TestPromise_OneHolderAtATime(t *testing.T) {
 	t.Parallel()

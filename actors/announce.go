@@ -23,7 +23,7 @@ type announcer struct {
 	timer    clock.Timer
 	inFlight bool          // a call has no answer yet
 	refused  bool          // Redis has refused a call, and this has been logged
-	done     chan struct{} // set when the runtime closes; the announcer closes it after the announcement was deleted, or after the deletion failed
+	done     chan struct{} // nil until the runtime closes; the announcer closes this channel when deleting the announcement has succeeded or failed
 }
 
 type (

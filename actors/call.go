@@ -215,8 +215,8 @@ func (e *Engine) releaseAsync(r *wait.Request) {
 	r.Hold.Grant.Actor.Send(r)
 }
 
-// claim ends the hold for its holder and makes the release request for the actor of the lock. If the hold had ended before, claim returns no
-// request. The error then says how the hold ended; the error is nil if Close ended the hold.
+// claim ends the hold for its holder and makes the release request for the actor of the lock. If the hold has already ended, claim returns no
+// request, and its error says how the hold ended. If Close ended the hold, claim returns neither a request nor an error.
 func (e *Engine) claim(h *lease.Hold) (*wait.Request, error) {
 	if h.Claim() {
 		r := e.requests.take(wait.Release, h.Grant.Address)

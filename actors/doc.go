@@ -21,9 +21,9 @@
 // one grant at a time, lock.Group for a lock with several, counter.State for semaphores and latches. Transcripts test them. The shell of a machine
 // gives it the time, and carries out the effects. ARCHITECTURE.md says what runs on which goroutine.
 //
-// Requests go through the registry, which knows whether the actor of a name still lives. Some messages go straight to the actor: the release of a
-// lease by a goroutine, results, channel messages, and the watchdog's messages. They need no registry, because the actor does not stop while one of
-// them may still arrive.
+// Most requests go through the registry, which knows whether the actor of a name still lives. These messages go straight to the actor: releases by
+// goroutines, results, channel messages, and the watchdog's messages. They need no registry, because the actor does not stop while one of them may
+// still arrive.
 //
 // These are the packages below this one. A test in the root package (architecture_test.go) limits their imports of each other.
 //

@@ -179,8 +179,8 @@ func (e *Engine) closeLanes(late chan struct{}) bool {
 const silentLooks = 4
 
 // awaitReleases waits until everything is released. It gives up early if Close is aborted, or if Redis is silent for longer than the variable
-// patience. An orphan's release is sent several times, and in the pauses between, Redis may seem silent because nothing is sent. So patience is
-// longer than such a pause.
+// patience. The release of an orphan is sent several times. Between two of these calls, Redis may seem silent only because nothing is sent. So
+// patience is longer than the pause between the calls.
 func (e *Engine) awaitReleases() (gaveUp error) {
 	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // an orphan's release is sent once a window
 	heard := e.sender.Heard()

@@ -72,7 +72,7 @@ type Engine struct {
 	tells      *redisnode.PublishMode
 	clock      clock.Clock
 	policy     wait.Policy
-	spinning   wait.Policy // policy for kinds whose waiters poll; its gaps, in which such waiters find the lock free, are more frequent
+	spinning   wait.Policy // policy for kinds whose waiters poll: gaps, in which others may find the lock free, are more frequent
 	renewBatch int
 	nameMapper func(string) string
 	process    string
@@ -112,7 +112,7 @@ type Engine struct {
 	closing atomic.Bool
 	door    sync.RWMutex // locked to set `closing`, read-locked to begin a CheckServer
 	end     end
-	ending  atomic.Bool   // the engine is stopping its actors, so a front obeys a Stop
+	ending  atomic.Bool   // the engine is stopping its actors; before that, a front ignores the message actor.Stop
 	stopped chan struct{} // the guardian has stopped
 	done    chan struct{} // closed when everything has ended
 	left    error         // what Close returns; set before done is closed
@@ -272,7 +272,7 @@ func (e *Engine) watchdogConfig() watchdog.Config {
 // lane has the gateways for the calls of some of the locks. The name of a lock decides which lane it uses.
 type lane struct {
 	gateway  gateway.Gateway
-	acquires gateway.Gateway // a gateway of its own if acquires wait for replicas; otherwise the lane's usual gateway
+	acquires gateway.Gateway // the gateway for acquires: a separate one if acquires wait for replicas, else the same as gateway
 }
 
 // outlet returns the gateway for a call.
@@ -304,7 +304,7 @@ func (e *Engine) pubSub() pubsub.Config {
 		c.Demand = scripts.DemandChannel(e.id)
 	}
 	if e.policy.Standalone {
-		c.Own = func() (string, error) { // the Redis user may have no right to other channels, so this channel is named like that of a lock
+		c.Own = func() (string, error) { // named like a lock's channel, because the Redis user may have no right to other channels
 			address, err := e.Address(scripts.Lock, "holdfast-link-"+e.id)
 			return scripts.LockChannel(address.Raw), err
 		}
@@ -394,8 +394,8 @@ func (e *Engine) Address(kind *scripts.Kind, name string) (lease.Address, error)
 	return a, err
 }
 
-// mapName calls the user's name mapper. If the name mapper panics, mapName returns an error. A panic that was not
-// recovered would end the process on the goroutine that addressApart starts.
+// mapName calls the user's name mapper. If the name mapper panics, mapName recovers the panic and returns an error. Without that, a panic on the
+// goroutine that addressApart starts would end the process.
 func (e *Engine) mapName(name string) (raw string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -423,10 +423,10 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
-// replyWait is the time limit for reading from a connection, and for writing to it, in one pipeline. When a call's window (rpc.Window) has passed,
-// the gateway gives up the call and replaces the worker that has sent it. The old worker hangs until replyWait has passed. While StuckMax (4)
-// replaced workers hang, no further worker is replaced. So the limit is StuckMax windows: the first of these workers returns before a fifth one
-// would have to be replaced.
+// replyWait returns the time limit for reading from a connection, and for writing to it, in one pipeline. When a call's window (rpc.Window) has
+// passed, the gateway gives up the call and replaces the worker that has sent it. The replaced worker hangs until the time limit has passed. At most
+// StuckMax (4) replaced workers may hang at the same time: after that, the gateway replaces no more. So the time limit is StuckMax windows. Then the
+// first replaced worker returns before a fifth one would have to be replaced.
 //
 // The limit is at least redisnode.Silence (500 ms), so that a brief pause of the server does not close all connections. With a lease under 375 ms,
 // StuckMax windows are shorter than 500 ms. Then all workers may hang until the limit has passed. If replicas must acknowledge acquires, AckTimeout
