@@ -77,9 +77,9 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 // when lead has returned nil. It returns nil when ctx ends or lead returns ErrResign. If lead returns another error while the term lasts, Run returns
 // that error. Once lead's context has ended, Run ignores what lead returns, unless it is ErrResign.
 //
-// lead's context ends when ctx ends, after Resign, or when the lease is lost, and always before anyone else can lead. After Resign the cause of
-// lead's context is ErrResign; after a loss it is the lease's Err. LeaseFromContext returns the lease. The leadership is given up only after lead has
-// returned, so lead should return soon after its context has ended. If lead panics, the leadership is given up and the panic propagates.
+// lead's context ends when ctx ends, when Resign is called, or when the lease is lost. It always ends before anyone else can lead. After Resign the
+// cause of lead's context is ErrResign; after a loss it is the lease's Err. LeaseFromContext returns the lease. The leadership is given up only after
+// lead has returned, so lead should return soon after its context has ended. If lead panics, the leadership is given up and the panic propagates.
 //
 // While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying. Only the first of several failures in a row is logged.
 //

@@ -24,8 +24,8 @@ import (
 
 var rewriteTexts = flag.Bool("rewrite", false, "rewrite testdata/errors.txt")
 
-// TestErrors_Texts shows every error as a user reads it, one for each situation, in testdata/errors.txt. The text alone must tell the user what to
-// do. Addresses and ids are left out.
+// TestErrors_Texts causes an error in each situation, and compares the texts of the errors with testdata/errors.txt, which has no addresses and no
+// ids. Each text alone must tell the user what to do.
 func TestErrors_Texts(t *testing.T) {
 	t.Parallel()
 	texts := &errorTexts{t: t, server: redistest.Start(t)}

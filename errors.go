@@ -27,9 +27,9 @@ var (
 	ErrNotReplicated = protocol.ErrNotReplicated
 	// ErrUpgrade: the owner of a read lock asked for the write lock, which can never succeed.
 	ErrUpgrade = protocol.ErrUpgrade
-	// ErrForeignKey: the key exists, but does not hold the lock asked for. Either the key has another type, or its value is not a lock, or its value is
-	// a lock of an incompatible kind. Or another key that the lock needs, such as its queue, holds something else; the error then names that key. All
-	// keys are left unchanged.
+	// ErrForeignKey: a key of the lock holds something else. The lock's own key may have another type, a value that is not a lock, or a lock of an
+	// incompatible kind. If another key that the lock needs (such as its queue) holds something else, the error names that key. All keys are left
+	// unchanged.
 	ErrForeignKey = protocol.ErrForeignKey
 	// ErrInvalid: a name, option or argument is invalid.
 	ErrInvalid = protocol.ErrInvalid

@@ -12,13 +12,13 @@ type LossReason = protocol.LossReason
 
 // The reasons why a lease ends without a release.
 const (
-	LossExpired       = protocol.LossExpired       // not renewed before its local deadline, or the end of a fixed lease: "expired"
-	LossAtMost        = protocol.LossAtMost        // the end that WithAtMost set: "at most"
+	LossExpired       = protocol.LossExpired       // the lease was not renewed before its local deadline, or a fixed lease has passed its end: "expired"
+	LossAtMost        = protocol.LossAtMost        // the lease has passed the end that WithAtMost set: "at most"
 	LossDeleted       = protocol.LossDeleted       // Redis no longer has the lock (deleted, evicted, flushed, a failover): "deleted"
-	LossForceReleased = protocol.LossForceReleased // by ForceRelease in this runtime; other runtimes report LossDeleted: "force-released"
-	LossReleasedByID  = protocol.LossReleasedByID  // a permit, by ReleaseID in this runtime: "released by its ID"
+	LossForceReleased = protocol.LossForceReleased // ForceRelease was called in this runtime; other runtimes report LossDeleted: "force-released"
+	LossReleasedByID  = protocol.LossReleasedByID  // a permit was released by ReleaseID in this runtime: "released by its ID"
 	LossPanicked      = protocol.LossPanicked      // a bug in the runtime made the lock's state unreliable: "an actor panicked"
-	LossClosed        = protocol.LossClosed        // by Close; only Trace.Lost reports this, and no event: "closed"
+	LossClosed        = protocol.LossClosed        // Close has ended the lease; Trace.Lost reports this, but no event does: "closed"
 )
 
 // The types of events. Each is a struct.

@@ -170,7 +170,7 @@ func (g *group) id() string {
 // together runs n calls at the same time.
 type together struct {
 	n        int
-	enough   int // once this many calls have succeeded, the others may take as long again, plus leeway; 0 for no such limit
+	enough   int // once this many calls have succeeded, the others get as much time again, plus leeway; then they are cancelled; 0 for no such limit
 	hopeless int // once this many calls have failed, the others are cancelled; 0 for no such limit
 }
 

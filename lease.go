@@ -56,10 +56,10 @@ func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
 	return l.engine.StartExtend(l.hold, d)
 }
 
-// Extend sets the end of a lease that was acquired WithLease to now + d, even if the lease would have lasted longer. d is 50 ms to 24 h. For a
-// lease that the watchdog renews, Extend fails with ErrInvalid. If Redis does not confirm within Options.Lease/3 (at least 1 s, at most 10 s),
-// the error wraps the cause, and the lease ends at the old or the new end, whichever is earlier. For a multi lock, Extend extends all members.
-// For a red lock, a majority is enough.
+// Extend sets the end of a fixed lease (WithLease) to now + d, even if the lease would have lasted longer. d is 50 ms to 24 h. For a lease that
+// the watchdog renews, Extend fails with ErrInvalid. If Redis does not confirm within Options.Lease/3 (at least 1 s, at most 10 s), the error
+// wraps the cause, and the lease ends at the old or the new end, whichever is earlier. For a multi lock, Extend extends all members. For a red
+// lock, a majority is enough.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.group != nil {
 		return l.group.extend(ctx, d)
@@ -128,9 +128,9 @@ func (l *Lease) ID() string {
 	return l.hold.Grant.ID
 }
 
-// Members returns the leases of a multi lock's members, in the order in which the locks were given to Multi; for a red lock, those
-// that were acquired. It is nil for a single lock. Each member has its own Token, ID and deadline. Releasing a member ends the
-// whole lease if fewer members are left than the lock needs.
+// Members returns the leases of a multi lock's members, in the order in which the locks were given to Multi. For a red lock, it returns only the
+// leases that were acquired; for a single lock, it returns nil. Each member has its own Token, ID and deadline. Releasing a member ends the whole
+// lease if fewer members are left than the lock needs.
 func (l *Lease) Members() []*Lease {
 	if l.group == nil {
 		return nil

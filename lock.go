@@ -148,8 +148,8 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts 
 	return l.do(ctx, fn, opts, false)
 }
 
-// TryDo is Do with one attempt to acquire the lock, as TryAcquire makes it. If the lock is taken, fn is not called and the error
-// matches ErrNotAcquired. (An error that fn returns may match it, too.)
+// TryDo is like Do, but makes only one attempt to acquire the lock, as TryAcquire does. If the lock is taken, fn is not called and the error
+// matches ErrNotAcquired. (An error that fn returns may match ErrNotAcquired, too.)
 func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	return l.do(ctx, fn, opts, true)
 }
@@ -181,12 +181,12 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 }
 
 // ForceRelease frees the lock no matter who holds it, here or elsewhere, and wakes the waiters. It reports whether the lock was
-// held. Holders in this runtime learn of the loss at once, others at their next renewal, within a third of the lease. A lease acquired
-// WithLease in another process is not renewed, so its holder may not notice the loss until the lease ends.
+// held. Holders in this runtime learn of the loss at once, others at their next renewal, within a third of the lease. A fixed lease (WithLease)
+// in another process is not renewed, so its holder may not notice the loss until the lease ends.
 //
-// If the outcome of a ForceRelease is unknown, the error says so: the lock may or may not be free. ForceRelease is then not repeated. It never
-// frees the lock after ctx's deadline. But if ctx is cancelled, a call in flight may still be executed up to two seconds later, and take the lock
-// from its next holder.
+// If the outcome of a ForceRelease is unknown, the error says so: the lock may or may not be free. The runtime does not repeat the call.
+// ForceRelease never frees the lock after ctx's deadline. But if ctx is cancelled, a call in flight may still be executed up to two seconds later,
+// and take the lock from its next holder.
 func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
 		return false, fmt.Errorf("holdfast: force-release %s: %w", lease.Quoted(l.address.Name), l.bad)
