@@ -206,7 +206,8 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 // least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. An Unconfirmed event reports permits of a Semaphore
 // whose release was given up. After the releases, Close waits for calls to Redis that have not returned yet. This wait ends after 5 s, or when
 // Options.Lease plus one second have passed since Close began, whichever is later. Calls that hang longer than that end with the client's
-// ReadTimeout. If the client was closed before the runtime, Close cannot release anything, and its error says so.
+// ReadTimeout. If the client was closed before the runtime, Close cannot release anything, and its error says so. If Redis refuses to release a
+// lock, for example because the user lacks a right, the error names the lock.
 //
 // Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and at most 5 s for an actor that blocks the
 // delivery of its Lost message. Close then returns an error that says so, although everything is released.

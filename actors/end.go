@@ -29,8 +29,9 @@ type end struct {
 	abort    chan struct{}
 	aborted  sync.Once
 
-	mu  sync.Mutex
-	cut []string // names of locks that Close took from their holders while a Shutdown was waiting for these holders
+	mu      sync.Mutex
+	cut     []string // names of locks that Close took from their holders while a Shutdown was waiting for these holders
+	refusal error    // why Redis has refused to release a lock, or nil
 }
 
 func (e *end) init() {
@@ -45,6 +46,22 @@ func (e *Engine) cutOff(lock string) {
 		defer e.end.mu.Unlock()
 		e.end.cut = append(e.end.cut, lock)
 	}
+}
+
+// leave notes that Redis has refused to release a lock. The error of Close names the first such lock.
+func (e *Engine) leave(lock string, refusal error) {
+	e.end.mu.Lock()
+	defer e.end.mu.Unlock()
+	if e.end.refusal == nil {
+		e.end.refusal = fmt.Errorf("release %q: %w", lock, refusal)
+	}
+}
+
+// refused returns why Redis has refused to release a lock, or nil if it has refused none.
+func (e *end) refused() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.refusal
 }
 
 // shownCut is the maximum number of locks that the error of a Shutdown names.
@@ -129,7 +146,7 @@ func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
 func (e *Engine) shutDown() {
 	e.registry.enter(wait.Closing)
 	begun, forgotten := e.clock.Now(), e.forgetProcess()
-	unreleased := cmp.Or(e.awaitReleases(), e.clientClosed())
+	unreleased := cmp.Or(e.awaitReleases(), e.clientClosed(), e.end.refused())
 	await(forgotten, e.end.abort)
 	e.cancel()
 	late, timer := clock.After(e.clock, max(begun+e.policy.Lease+time.Second-e.clock.Now(), closeGrace)) // when Close stops waiting for calls

@@ -173,6 +173,8 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 			a.setTimer(e.At)
 		case wait.DoEmit:
 			a.engine.events.Emit(e.Event)
+		case wait.DoLeave:
+			a.engine.leave(a.member.address.Name, e.Err)
 		case wait.DoReport:
 			a.engine.recorder.Waiting(e.Request.Span, *e.Waiting)
 			a.engine.events.Emit(*e.Waiting)

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -88,6 +89,9 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= wait.Closing), m.class == scripts.Done && m.sent >= g.duplicateUntil:
 		lasting := g.lasting
 		s.orphans = slices.Delete(s.orphans, i, i+1)
+		if err := scripts.Explain(m.err); m.class == scripts.Rejected && !errors.Is(err, protocol.ErrForeignKey) {
+			s.leave(err)
+		}
 		if lasting {
 			s.freeLater(now, m)
 		}

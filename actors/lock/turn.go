@@ -384,9 +384,17 @@ func (s *State) onReleaseRejected(now time.Duration, m *callDone) {
 		s.goneFromRedis(now)
 		err = fmt.Errorf("%w: %w", protocol.ErrLeaseLost, err)
 	} else {
+		s.leave(err)
 		err = unconfirmed(err)
 	}
 	s.released(now, m.sent, err)
+}
+
+// leave tells Close why a grant stays in Redis.
+func (s *State) leave(refusal error) {
+	if s.stage >= wait.Closing {
+		s.emit(wait.Effect{Do: wait.DoLeave, Err: refusal})
+	}
 }
 
 // lostBy returns the error for a lease that was lost for this reason.

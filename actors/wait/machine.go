@@ -80,6 +80,7 @@ type Effect struct {
 	At      time.Duration
 	Event   protocol.Event
 	Waiting *protocol.Waiting
+	Err     error
 }
 
 // EffectKind says what to do.
@@ -99,6 +100,7 @@ const (
 	DoAlarm                      // set the timer to At
 	DoEmit                       // report Event
 	DoReport                     // report that Request has waited long; Waiting has the details
+	DoLeave                      // the runtime closes, and Redis refuses with Err to release the lock, so the lock stays taken
 	DoRequeue                    // of a member of a group (lock.Group): another member must serve Request
 )
 

@@ -58,6 +58,25 @@ func TestFault_MissingRight(t *testing.T) {
 	}
 }
 
+// If Redis refuses to release a lock because the user has lost a right, the error of Close says so, because the lock stays taken.
+func TestFault_CloseWithoutTheRightToRelease(t *testing.T) {
+	t.Parallel()
+	for _, p := range locktest.OnOneServer(t) {
+		user := p.Another(t).Name
+		require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, "on", ">right", "allkeys", "allchannels", "+@all").Err())
+		client := locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: user, Password: "right"})
+		rt, err := holdfast.New(client, holdfast.Options{Logger: locktest.Quiet()})
+		require.NoError(t, err)
+		locktest.Acquire(t, p.Lock(rt))
+		require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, "-hdel", "-del").Err())
+		err = rt.Close(t.Context())
+		assert.ErrorContains(t, err, `"`+p.Name+`"`, p.Kind.Name)
+		assert.ErrorContains(t, err, "can't run this command", p.Kind.Name)
+		assert.Equal(t, err, rt.Close(t.Context()), "a second Close says so, too")
+		assert.True(t, p.Exists(t), p.Kind.Name)
+	}
+}
+
 func userWithout(t *testing.T, p *locktest.Place, missing string) *holdfast.Runtime {
 	rules := []string{"reset", "on", ">right"}
 	for _, rule := range recommendedRights(t) {

@@ -212,6 +212,8 @@ func LineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
 		return fmt.Sprintf("alarm %v", at)
 	case wait.DoEmit:
 		return fmt.Sprintf("event %v", event)
+	case wait.DoLeave:
+		return "leave"
 	case wait.DoLinger:
 		return "lingers"
 	case wait.DoUnlinger:
