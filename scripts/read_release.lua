@@ -19,8 +19,8 @@ local alone = redis.call('hget', lock, 'mode') == 'write' -- the same owner stil
 local own = redis.call('pttl', timeout) -- read before the lock's TTL. Compared with that, `own` is too long by the time in between
 local left, others = redis.call('pttl', lock), redis.call('hlen', lock) > 2
 if not others or left <= own + 100 then left = longest(lock, timeouts, grant) end -- otherwise the lock's TTL is another reader's lease
+redis.call('del', timeout) -- before HDEL: if the user lacks the right to DEL, HDEL would leave a mode without a holder, which is no lock
 redis.call('hdel', lock, grant)
-redis.call('del', timeout)
 if alone then return -1 end
 if left > 0 then
   redis.call('pexpire', lock, left)

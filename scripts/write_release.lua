@@ -1,5 +1,5 @@
 -- write_release: end the writer's hold and wake all waiters. If the same owner also holds the read lock, the lock becomes a read lock until that
--- hold ends. A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory.
+-- hold ends. A retry changes nothing. The first write is DEL or HDEL, which need no memory, so unlocking works at maxmemory.
 --
 -- If `keep` is not 0, the write lock stays taken, with `nobody` as its holder (see lock_keep). It stays taken for `keep` ms, or until the owner's
 -- read lease ends if that is later.
@@ -19,14 +19,15 @@ local grant, publish, keep, nobody = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4
 
 if redis.call('hexists', lock, grant) == 0 then return nil end
 local left = longest(lock, timeouts, grant)
-redis.call('hdel', lock, grant)
-if keep > 0 then
-  redis.call('hset', lock, nobody, 1)
-  redis.call('pexpire', lock, math.max(keep, left))
-elseif left > 0 then
-  redis.call('hset', lock, 'mode', 'read')
-  redis.call('pexpire', lock, left)
+if keep == 0 and left == 0 then
+  redis.call('del', lock) -- without HDEL: if the user lacks the right to DEL, HDEL would leave a mode without a holder, which is no lock
 else
-  redis.call('del', lock)
+  redis.call('hdel', lock, grant)
+  if keep > 0 then
+    redis.call('hset', lock, nobody, 1)
+  else
+    redis.call('hset', lock, 'mode', 'read')
+  end
+  redis.call('pexpire', lock, math.max(keep, left))
 end
 return redis.call(publish, channel, '1')

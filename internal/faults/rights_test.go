@@ -77,6 +77,29 @@ func TestFault_CloseWithoutTheRightToRelease(t *testing.T) {
 	}
 }
 
+// Redis does not roll back a script that lacks a right. If the release of a read or write lock lacks one, the key still holds a lock or is gone, so
+// that others do not take it for something else.
+func TestFault_RefusedReleaseLeavesALock(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	other := p.Runtime(t, holdfast.Options{})
+	for _, missing := range []string{"-del", "-hdel", "-publish"} {
+		for half, of := range map[string]func(*holdfast.RWLock) *holdfast.Lock{"read": (*holdfast.RWLock).Read, "write": (*holdfast.RWLock).Write} {
+			user := p.Another(t).Name
+			require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, "on", ">right", "allkeys", "allchannels", "+@all").Err())
+			rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: user, Password: "right"}), holdfast.Options{})
+			lease := locktest.Acquire(t, of(rt.RWLock(user)))
+			require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, missing).Err())
+			_ = lease.Release(t.Context()) // not each release needs each right
+			if lease, err := other.RWLock(user).Write().TryAcquire(t.Context()); err == nil {
+				locktest.Release(t, lease)
+			} else {
+				assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "%s of a %s lock", missing, half)
+			}
+		}
+	}
+}
+
 func userWithout(t *testing.T, p *locktest.Place, missing string) *holdfast.Runtime {
 	rules := []string{"reset", "on", ">right"}
 	for _, rule := range recommendedRights(t) {
