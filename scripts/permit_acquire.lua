@@ -29,7 +29,11 @@ local free, first, foreign = reap(permits, timeouts, channel, publish, now)
 if foreign then return foreign end
 if (free or 0) > 0 then
   redis.call('decrby', permits, 1)
-  redis.call('zadd', timeouts, till, permit)
+  local refused = redis.pcall('zadd', timeouts, till, permit)
+  if type(refused) == 'table' then -- Redis does not roll the script back, and nobody would ever return the permit
+    redis.call('decrby', permits, -1)
+    return refused
+  end
   local life = redis.call('pttl', permits)
   if life > 0 then redis.call('pexpire', timeouts, life) end
   return {id, free - 1}

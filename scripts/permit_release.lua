@@ -19,7 +19,9 @@ if not score then return nil end
 local _, foreign = count_of(permits)
 if foreign then return foreign end
 redis.call('zrem', timeouts, permit)
-local free, told = redis.call('incrby', permits, 1), 0
+local free, refused = give_back(permits, timeouts, {score, permit})
+if refused then return refused end
+local told = 0
 if free >= 0 then told = redis.call(publish, channel, free) end -- Redisson's listener throws on a negative number
 if expired(permit, tonumber(score), server_now()) then return nil end
 return told

@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"encoding/hex"
 	"os"
 	"regexp"
 	"strings"
@@ -97,6 +98,35 @@ func TestFault_RefusedReleaseLeavesALock(t *testing.T) {
 				assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "%s of a %s lock", missing, half)
 			}
 		}
+	}
+}
+
+// If the acquire or release of a permit lacks a right, the semaphore keeps all its permits. The permits that an acquire finds expired count, too.
+func TestFault_RefusedPermitIsNotLost(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	for _, missing := range []string{"-zadd", "-decrby", "-zrem", "-incrby", "-publish"} {
+		user := p.Another(t).Name
+		allow := func(rule string) {
+			require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, "on", ">right", "allkeys", "allchannels", rule).Err())
+		}
+		allow("+@all")
+		rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: user, Password: "right"}), holdfast.Options{})
+		s := rt.PermitSemaphore(user)
+		require.NoError(t, s.SetPermits(t.Context(), 3))
+		released, expired := locktest.AcquirePermit(t, s), locktest.AcquirePermit(t, s)
+		id, err := hex.DecodeString(expired.ID())
+		require.NoError(t, err)
+		require.NoError(t, p.Redis.ZAdd(t.Context(), "{"+user+"}:timeout", redis.Z{Score: 1, Member: id}).Err())
+		allow(missing)
+		_ = released.Release(t.Context()) // not each call needs each right
+		if lease, err := s.TryAcquire(t.Context()); err == nil {
+			_ = lease.Release(t.Context())
+		}
+		allow("+@all")
+		n, err := s.Permits(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 3, n, missing)
 	}
 }
 

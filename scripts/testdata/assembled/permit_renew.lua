@@ -61,17 +61,32 @@ local function permits_of(permits, timeouts)
   return free, tonumber(first[2]), nil
 end
 
--- reap returns expired permits to the semaphore and notifies the waiters. It returns the results of permits_of.
+-- give_back makes permits free again that the script has just removed. The argument `removed` lists their scores and permits. If Redis refuses
+-- that, for example because the user lacks the right to INCRBY, give_back puts the permits back, so that they are not lost. It returns the number of
+-- free permits, or nil and the refusal.
+local function give_back(permits, timeouts, removed)
+  local free = redis.pcall('incrby', permits, #removed / 2)
+  if type(free) ~= 'table' then return free, nil end
+  redis.call('zadd', timeouts, unpack(removed))
+  return nil, free
+end
+
+-- reap returns expired permits to the semaphore and notifies the waiters. It returns the results of permits_of, or nil, nil and a refusal.
 local function reap(permits, timeouts, channel, publish, now)
   local free, first, foreign = permits_of(permits, timeouts)
   if not first or first > now then return free, first, foreign end
-  local list, gone = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000), {}
+  local list = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000)
+  local gone, removed = {}, {}
   for i = 1, #list, 2 do
-    if expired(list[i], tonumber(list[i + 1]), now) then gone[#gone + 1] = list[i] end
+    if expired(list[i], tonumber(list[i + 1]), now) then
+      gone[#gone + 1] = list[i]
+      removed[2 * #gone - 1], removed[2 * #gone] = list[i + 1], list[i]
+    end
   end
   if #gone == 0 then return free, first end
   redis.call('zrem', timeouts, unpack(gone))
-  free = redis.call('incrby', permits, #gone)
+  free, foreign = give_back(permits, timeouts, removed)
+  if foreign then return nil, nil, foreign end
   if free > 0 then redis.call(publish, channel, free) end
   return permits_of(permits, timeouts)
 end
