@@ -27,13 +27,13 @@ if not result then
   redis.call('del', attempt) -- first, for maxmemory: a script that has written may also make writes that need memory
   count = count or 0
   result = string.format('%.0f', math.max(0, count - tonumber(times)))
+  redis.call('set', attempt, result, 'px', keep) -- before the count changes: without the right to SET, nothing is counted
   if result ~= '0' then
     redis.call('decrby', latch, times)
   else
     redis.call('del', latch)
     if count > 0 then redis.call(publish, channel, '0') end
   end
-  redis.call('set', attempt, result, 'px', keep)
 end
 forget(4)
 return {request, tonumber(result)}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // recommendedRights returns the rules that SECURITY.md recommends.
@@ -128,6 +129,32 @@ func TestFault_RefusedPermitIsNotLost(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 3, n, missing)
 	}
+}
+
+// A release or a count-down whose result Redis may not keep, because the user lacks the right to SET, is refused as a whole: the caller may repeat it.
+func TestFault_RefusedCountDoesNotCount(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	require.NoError(t, p.Redis.ACLSetUser(t.Context(), "some", "on", ">right", "allkeys", "allchannels", "+@all", "-set").Err())
+	rt, other := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: "some", Password: "right"}), holdfast.Options{}),
+		p.Runtime(t, holdfast.Options{})
+	semaphore, latch := redistest.Name(t), redistest.Name(t)
+	_, err := other.Semaphore(semaphore).TrySetPermits(t.Context(), 3)
+	require.NoError(t, err)
+	_, err = other.CountDownLatch(latch).TrySetCount(t.Context(), 1)
+	require.NoError(t, err)
+	for what, err := range map[string]error{
+		"release": rt.Semaphore(semaphore).Release(t.Context(), 2), "add": rt.Semaphore(semaphore).AddPermits(t.Context(), -1),
+		"count down": rt.CountDownLatch(latch).CountDown(t.Context()),
+	} {
+		assert.ErrorContains(t, err, "can't run this command", what)
+	}
+	n, err := other.Semaphore(semaphore).Available(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 3, n)
+	n, err = other.CountDownLatch(latch).Count(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
 }
 
 func userWithout(t *testing.T, p *locktest.Place, missing string) *holdfast.Runtime {

@@ -53,7 +53,11 @@ if not result then
   if foreign then return foreign end
   redis.call('del', attempt) -- first, for maxmemory: a script that has written may also make writes that need memory
   result = string.format('%.0f', redis.call('incrby', semaphore, permits))
-  redis.call('set', attempt, result, 'px', keep)
+  local refused = redis.pcall('set', attempt, result, 'px', keep)
+  if refused.err then -- Redis does not roll the script back, and the caller may add the permits again
+    redis.call('incrby', semaphore, string.format('%.0f', -tonumber(permits)))
+    return refused
+  end
   if tonumber(result) >= 0 then -- Redisson's listener throws on a negative number
     redis.pcall(publish, channel, result) -- a refusal is ignored: without a message, waiters find the permits a little later
   end
