@@ -23,7 +23,7 @@ type Call struct {
 
 	// set by the gateway when it takes the call out of its line
 	Since    time.Duration // when Redis began to keep the call waiting: when the call was submitted or when Redis last answered, whichever is later
-	NotAfter time.Duration // the last instant at which Redis may execute the call, or 0 if it was not taken out of the line to be sent
+	NotAfter time.Duration // the last instant at which Redis may execute the call; 0 if the call left the line without being sent
 	Deadline time.Duration // if there is no answer by this instant, the outcome is unknown; 0 if NotAfter is 0
 
 	result Result // the call's result; see Answer
@@ -39,7 +39,7 @@ type Result struct {
 	Last  bool // nobody but the receiver of this result refers to the call any more, so the receiver may reuse it
 	Reply any
 	Err   error
-	Sent  time.Duration // read just before the call was sent; 0 if it was not sent, or if the gateway gave it up without a definite reply
+	Sent  time.Duration // the instant just before the call was sent; 0 if it was not sent, or if the gateway has stopped waiting for its reply
 
 	Unacked error // why too few replicas have acknowledged what the call wrote, or nil
 }
@@ -73,12 +73,12 @@ func (c *Call) Answer(r Result) *Result {
 
 // Timing says how long a call may wait to be sent, and then for its answer.
 //
-// The two times are separate because their ends mean different things. A call that was not sent has done nothing: it need not be repeated, and may
-// wait for as long as its caller waits. A call that was sent may be executed at any time until its window has passed.
+// The two times are separate because they end differently. A call that was never sent has done nothing, so nobody has to repeat it. Such a call may
+// wait in line for as long as its caller waits. Once a call is sent, Redis may execute it at any time until its window has passed.
 type Timing struct {
 	Asked    time.Duration // when the sender asked for it
 	window   time.Duration // counts from the sending; when it is over, Redis must not execute the call any more
-	Grace    time.Duration // how long after NotAfter the answer may come: replicas must acknowledge what the call wrote, or Until cuts the window short
+	Grace    time.Duration // how long after NotAfter the answer may come: time for replicas to acknowledge, or the part of the window after Until
 	Until    time.Duration // Redis must not execute the call after this instant, whenever it is sent; clock.Never if there is no such instant
 	Patience time.Duration // the call is refused if it has not been sent and Redis has been silent for this long
 	First    bool          // the call goes before other calls: it is a repeat, or gives something back

@@ -119,8 +119,8 @@ func (t *Recorder) Renewed(r Renewed) {
 	}
 }
 
-// Exchanged notes the end of one pipeline. began is when it was sent. locks counts the names in it, and is called only if Trace has an
-// Exchanged function.
+// Exchanged notes the end of one pipeline, which was sent at the instant `began`. The function `locks` returns the number of names in the pipeline.
+// It is called only if Trace has an Exchanged function.
 func (t *Recorder) Exchanged(calls int, began time.Duration, err error, locks func() int) {
 	t.exchanges.Add(1)
 	t.scripts.Add(uint64(calls)) //nolint:gosec // a length
@@ -130,7 +130,7 @@ func (t *Recorder) Exchanged(calls int, began time.Duration, err error, locks fu
 	}
 }
 
-// Leader reports the beginning or the end of a term of this process.
+// Leader reports the beginning or the end of a term of this process as the leader of an election.
 func (t *Recorder) Leader(c LeaderChange) {
 	if f := t.trace.Leader; f != nil {
 		t.Safely(func() { f(c) })
@@ -143,7 +143,8 @@ func (t *Recorder) Linger(more int) { t.lingering.Add(int64(more)) }
 // Reconnected notes that lost or refused subscriptions have been restored.
 func (t *Recorder) Reconnected() { t.reconnects.Add(1) }
 
-// Stats reads the counters in such an order that no difference is negative. For example, it reads the number of releases before that of acquires.
+// Stats reads the counters in such an order that Held and Waiting, which are differences of counters, are never negative. For example, it reads the
+// number of releases before the number of acquires.
 func (t *Recorder) Stats() Stats {
 	s := Stats{
 		Lost: t.lost.Load(), Released: t.released.Load(), Refused: t.refused.Load(), HandedOn: t.handedOn.Load(),

@@ -14,9 +14,9 @@ import (
 // number of subscribers that were absent in nearly all of the newest rounds. If a single round has clearly more turns than the estimate allows, the
 // estimate drops at once, because a process that wants the lock may have been taken for a mere listener.
 //
-// The more processes compete, the more often counts are wrong. So the count of a single round lowers the estimate only if the difference is greater
-// than doubt(). If every wrong count lowered the estimate, this process would wait for mere listeners and miss its turn. Then its next count would be
-// wrong as well, and so would the counts of the other processes.
+// The more processes compete, the more often counts are wrong. So a single round lowers the estimate only if its count is lower than the estimate by
+// more than doubt(). If every wrong count lowered the estimate, this process would wait for mere listeners and miss its turn. Then its next count
+// would be wrong as well, and so would the counts of the other processes.
 type attendance struct {
 	notified int  // subscribers that this process's newest release notified, not counting this process
 	came     int  // known turns of other processes in this round

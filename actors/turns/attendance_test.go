@@ -109,8 +109,8 @@ func TestYield_Slots(t *testing.T) {
 	assert.Equal(t, uint8(winsMax-1), turn(1), "a try has not waited, so it proves nothing")
 }
 
-// If slots have become longer, a short turn of the only other process makes them shorter again. Slots are halved as long as half a slot is at least
-// twice as long as that turn.
+// If slots have become longer, a short turn of the only other process makes them shorter again. They are halved repeatedly, but never below twice
+// the length of that turn.
 func TestYield_SlotsAfterQuickTurn(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },

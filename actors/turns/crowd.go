@@ -18,8 +18,8 @@ type crowd struct {
 
 const (
 	crowdLeast = 64              // with this many subscribers to releases there may be a crowd; also in scripts/lib/crowd.lua
-	rowSize    = 16              // number of tickets in a row, and of processes ahead of a row when it is called; also in scripts/lib/crowd.lua
-	callMin    = time.Second     // the shortest wait for the call of a row, without jitter, before the process tries again
+	rowSize    = 16              // a row has this many tickets, and is called when this many processes are ahead of it; also in scripts/lib/crowd.lua
+	callMin    = time.Second     // a process waits at least this long, plus jitter, for the call of its row before it tries again
 	callMax    = 5 * time.Second // the longest such wait: if nobody is left to make the calls, a longer wait would only be lost time
 )
 
@@ -82,9 +82,9 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	y.until = now + stay + p.Jitter(stay/4+1)
 }
 
-// leaveCrowd ends a turn when there may be a crowd. If there is a crowd, the next attempt of this process takes a new ticket, even if this process
-// got the lock without a ticket and has never seen the crowd. Without a new ticket, this process would let only as many others go first as its
-// release has notified. In a crowd, a release notifies only the processes in front.
+// leaveCrowd ends a turn when there may be a crowd. If there is one, this process takes a new ticket at its next attempt, even if it got the lock
+// without a ticket and has never seen the crowd. Without a new ticket, this process would let too few others go first: only the processes that its
+// release has notified. In a crowd, these are only the processes in front.
 func (y *Turns) leaveCrowd() (stay time.Duration) {
 	y.crowd = crowd{here: true, yields: true}
 	y.placed, y.ahead, y.patience.early = false, 0, false

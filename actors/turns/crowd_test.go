@@ -169,8 +169,8 @@ func TestCrowd_CountsNoAbsent(t *testing.T) {
 	assert.Zero(t, c.MereListeners())
 }
 
-// A process that waits for the call of its row does not subscribe to releases, so there may be no subscribers at all. If such a process is
-// refused, it takes its place from the refusal, even if there is no crowd any more, and no longer waits for a call.
+// A process that waits for the call of its row does not subscribe to releases, so there may be no subscribers at all. If such a process is refused,
+// the refusal still gives the process a place, and ends its wait for a call. That is so even if there is no crowd any more.
 func TestCrowd_NobodyListens(t *testing.T) {
 	for _, place := range []int{0, 50} {
 		c := inCrowd(100, 131)

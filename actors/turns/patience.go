@@ -6,10 +6,10 @@ import "time"
 // When the slots of all processes ahead are over, this process tries, in case they have stopped waiting. If slots are shorter than turns, one process
 // gets the lock, and all the others try during its turn and find the lock taken: an attempt in vain.
 //
-// An attempt is early if it is made although processes are ahead. Early attempts in vain double the slots, but not the first ones: for each other
-// waiter, one attempt in vain is normal, because that waiter may have the lock once before this process gets it. If an early attempt finds the lock
-// free, a process ahead has stopped waiting, and the lock was free during the slot of that process. So slots become short again. If only mere
-// listeners (subscribers that never try) are ahead, each process finds the lock free before its slots double, so slots stay short.
+// An attempt is early if it is made although processes are ahead. The first early attempts in vain change nothing: each other waiter may have the
+// lock once before this process gets it, so one attempt in vain for each of them is normal. Every further one doubles the slots. If an early attempt
+// finds the lock free, a process ahead has stopped waiting, and the lock was free during the slot of that process. So slots become short again. If
+// only mere listeners (subscribers that never try) are ahead, each process finds the lock free before its slots double, so slots stay short.
 //
 // Slots of a wrong length do harm. If they are too long, the lock stays free. If they are too short, turns are out of order, which spoils the
 // estimate of attendance.

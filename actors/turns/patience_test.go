@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Slots become as long as turns while other processes acquire the lock one after the other.
+// If several other processes acquire the lock one after the other, slots become as long as turns.
 func TestPatience(t *testing.T) {
 	const turn, others = 8 * time.Millisecond, 3
 	inVain := func(w *patience, holder string) time.Duration {

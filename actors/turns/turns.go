@@ -20,10 +20,10 @@ import (
 // Some subscribers never try; attendance finds out how many. These subscribers still count as processes ahead, because other processes may not
 // have found out yet that they never try. As soon as only such subscribers are ahead, the process does not wait.
 //
-// A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. (Scripts report
-// that number for plain and fenced locks, but not on a cluster, where no node knows all subscribers.) Without such a place, all newcomers would try
-// after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them would count the same
-// number, let each other go first, and leave the lock free meanwhile.
+// A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. (Scripts report that
+// number for plain and fenced locks, but not on a cluster, where no node knows all subscribers.) Without such a place, all newcomers would try after
+// every release. The last place would be fair, but many processes may begin to wait at the same time. If all of them took the last place, they would
+// let each other go first, and the lock would be free meanwhile.
 //
 // If 64 processes or more wait, Redis assigns the places: see crowd.
 //
@@ -55,8 +55,8 @@ type Turns struct {
 const (
 	yieldMax = 50 * time.Millisecond  // limit for the slots of all processes ahead together, unless patience or slotMin makes the slots longer
 	slotMin  = 500 * time.Microsecond // slots are shortened if many processes are ahead, but not below this
-	slotMax  = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; mere listeners waste it
-	farMax   = 900 * time.Millisecond // longest wait of a process far behind, after yieldMax: all processes ahead may have stopped waiting
+	slotMax  = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; mere listeners use no slot
+	farMax   = 900 * time.Millisecond // limit for the part of a wait beyond yieldMax, because all processes ahead may have stopped waiting
 	winsMax  = 10
 	goodMax  = 8 // after this many grants in a row for which no process was ahead, slots become shorter again
 )
@@ -133,7 +133,7 @@ type Refusal struct {
 	Subscribers int           // subscribers of the channel, this process included, or 0 if unknown
 	Place       int           // this process's place in the crowd, from 1, or 0 if there is no crowd
 	Ticket      int64         // its ticket if its row has yet to be called; 0 if it need not wait for a call
-	Holder      string        // the process that has the lock, or "" if it is unknown, or if the lock is free and is left to the crowd
+	Holder      string        // the process that has the lock; "" if that process is unknown, or if the lock is free but is left to the crowd
 }
 
 // Refused notes a refusal, which gives a newcomer its place among the subscribers.
@@ -163,9 +163,9 @@ func (y *Turns) findPlace(p *Policy, now time.Duration, r Refusal) {
 	y.fresh = now + 2*time.Duration(y.ahead)*max(r.Longest, y.patience.turn)
 }
 
-// AsksPlace reports whether the next attempt asks Redis for the place of this process, which the reply contains if the attempt is refused. It asks if
-// the process has no place, or if its place is in a crowd, because Redis knows that place better. It also asks if the process is first: if the
-// first process is refused, a crowd may have begun.
+// AsksPlace reports whether the next attempt asks Redis for the place of this process. The reply contains the place if the attempt is refused. The
+// process asks in three cases: it has no place; its place is in a crowd, so Redis knows the place better; or no process is ahead of it. In the third
+// case, a refusal means that a crowd may have begun.
 func (y *Turns) AsksPlace() bool { return !y.placed || y.crowd.in || y.ahead == 0 }
 
 // Waited notes that a local waiter waits while other processes have their turns.
@@ -311,10 +311,11 @@ func (y *Turns) ExpectEcho(now time.Duration) {
 	y.echoTo = now + yieldMax
 }
 
-// Joined notes a new subscription of the channel. The messages of this process's earlier releases are not expected any more, because this process may
-// have missed them. The exception is the release whose pause still lasts: on a cluster, its message may reach the node of the subscription later than
-// the subscription itself. If this message were taken for another process's release, it would end the pause at once. If this message never comes,
-// the message of another process's release may be taken for it. Even then no wake-up is lost, because the pause has an end.
+// Joined notes a new subscription of the channel. This process may have missed the messages of its earlier releases, so it does not expect them any
+// more. There is one exception: if the pause after its newest release still lasts, the message of that release is expected. On a cluster, that
+// message may reach the node of the subscription later than the subscription itself. If it were taken for the message of another process's release,
+// it would end the pause at once. If it never comes, the message of another process's release may be taken for it. Even then no wake-up is lost,
+// because the pause has an end.
 func (y *Turns) Joined(now time.Duration) {
 	y.echoes = 0
 	if now < y.until && y.gaps.freed != 0 {
@@ -329,9 +330,9 @@ func (y *Turns) Joined(now time.Duration) {
 //
 // A process without competitors makes a gap when GapEvery has passed since the last one. Competing processes must all pause after the same release,
 // or one of them takes the lock. They pause after the first release in each period of GapShared, measured by the server's clock. Their estimates of
-// that clock differ a little, so they may disagree whether a release just before or after the beginning of a period is in that period. Therefore both
-// this release and the next one count as the first. If the next release comes during the gap after this release, the gap becomes longer, because
-// other processes may begin their gap only then.
+// that clock differ a little. So if a release comes just before or after the beginning of a period, the processes may disagree whether the release
+// is in that period. Therefore both such a release and the next one count as the first. If the next one comes during the gap, the gap becomes
+// longer, because other processes may begin their gap only then.
 type gaps struct {
 	last  time.Duration // server time of the newest release that is known
 	since time.Duration // when the newest gap began
@@ -355,7 +356,7 @@ func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened boo
 		return false
 	}
 	often := g.open >= (now-g.since)/8          // the lock was free often enough for clients that poll
-	return g.begin(now) && (!often || listened) // a subscriber tries right after a release, and only a gap lets it win
+	return g.begin(now) && (!often || listened) // a subscriber tries right after each release, so it can win only in a gap
 }
 
 // due reports whether a process without competitors should make a gap.

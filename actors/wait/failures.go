@@ -42,7 +42,7 @@ func (f *Failures) Outlast(now time.Duration, r *Request, patience time.Duration
 }
 
 // Patient returns the timing of the next call. The parameter `silent` is how long Redis has been silent so far. The call may wait in line for the
-// rest of the patience, which is patience minus silent. If nothing is left of it, the callers have been answered already, and the call may wait for
+// rest of the patience, which is patience minus silent. If no patience is left, the callers have been answered already, and the call may wait for
 // the full patience. A repeat of a failed call goes before other calls, because the first copy may have taken something that nobody uses.
 func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timing {
 	if rest := patience - silent; rest > 0 {
@@ -66,5 +66,5 @@ func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) 
 	return f.Patient(now, window, p.Patience, silent)
 }
 
-// LateMax is how many times in a row an attempt is repeated at once because it reached the server too late.
+// LateMax is how many times in a row an attempt that reached the server too late is repeated without a pause.
 const LateMax = 3

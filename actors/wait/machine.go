@@ -16,7 +16,7 @@ type Machine interface {
 	Distrust(now time.Duration) []Effect // starts over after a panic
 	Idle() bool                          // ending the actor would lose nothing
 	Forget(r *Request)                   // removes a request that was answered elsewhere
-	Room() *[]Effect                     // the buffer for the effects of the next step; while the shell carries out effects, it has those that are left
+	Room() *[]Effect                     // the buffer for the next step's effects; while the shell carries out effects: the remaining ones
 	Start(self lease.Actor)
 
 	// methods about leases, which counters do not have
@@ -48,8 +48,8 @@ type (
 	DemandsMissed struct{}
 	// Close tells a machine which stage the end of the runtime has reached.
 	Close struct{ Stage Stage }
-	// LookAround asks a machine to check whether Redis still has its grants, some of which an operation may have ended. The machine checks only the
-	// grants with a fixed lease: for the others, the next renewal shows it.
+	// LookAround asks a machine to check whether Redis still has its grants, because an operation may have ended some of them. The machine checks
+	// only the grants with a fixed lease. It need not check the others: their next renewal shows whether Redis still has them.
 	LookAround struct{}
 )
 
@@ -101,7 +101,7 @@ const (
 	DoEmit                       // report Event
 	DoReport                     // report that Request has waited long; Waiting has the details
 	DoLeave                      // the runtime closes, and Redis refuses with Err to release the lock, so the lock stays taken
-	DoRequeue                    // of a member of a group (lock.Group): another member must serve Request
+	DoRequeue                    // another member of the group (lock.Group) must serve Request; only members have this effect
 )
 
 // Call is a script call that a machine asks for.
@@ -114,8 +114,8 @@ type Call interface {
 	Recycle() // says that the call may be reused: the machine has handled the result, and neither gateway nor shell refers to the call
 }
 
-// ServerTime converts an instant of this process to the time of a server, in milliseconds. That server is the one that decides about the key. If
-// the server's time is not known yet, because the server has not been asked for it, known is false.
+// ServerTime converts an instant of this process to the time of the server that decides about the key `raw`, in milliseconds. known is false if that
+// server has not been asked for its time yet.
 type ServerTime func(raw string, instant time.Duration) (ms int64, known bool)
 
 // Stage is the stage of a runtime's end. Each stage includes the restrictions of the stages before it.

@@ -61,9 +61,9 @@ func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, PollCap/2) + 1)
 }
 
-// OrphanPause returns the pause before an orphan is released again, because a copy of its acquire could still arrive. The parameter `releases` counts
-// the releases of the orphan that Redis has executed so far, without the latest. The pause doubles with each of them, so that few releases find
-// nothing to release. If a late copy does take the lock, the lock stays taken for about as long as the copy was late.
+// OrphanPause returns the pause before an orphan is released again, because a copy of its acquire could still arrive. The parameter `releases`
+// counts the releases of the orphan that Redis has executed so far, without the latest. The pause doubles with each of them, because most of these
+// releases find nothing to release. If a late copy does take the lock, the lock stays taken for about as long as the copy was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

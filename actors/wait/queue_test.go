@@ -106,8 +106,8 @@ func TestQueue_CountsThoseBeforeASlowRequest(t *testing.T) {
 	}
 }
 
-// NextSlow does not search the queue. Otherwise it would take too long to report all requests of a long queue, and the actor can do nothing else in
-// that time.
+// NextSlow does not search the queue. With a search, it would take too long to report all requests of a long queue, and the actor can do nothing
+// else in that time.
 func TestQueue_ReportsManySlowRequests(t *testing.T) {
 	t.Parallel()
 	const many = 1_000_000

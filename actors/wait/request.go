@@ -25,13 +25,13 @@ type Request struct {
 	Terms                   // of an acquire; of an extend: the new length
 	Try      bool
 	Backoff  protocol.Backoff // back-off of an acquire that spins
-	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it; 0 if only the window of its call limits that
+	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it; 0 if there is no limit but the window of its call
 	Hold     *lease.Hold      // of an acquire: the hold to fill; of a release or extend: the hold that is meant
 
 	// of an operation that counts
 	Count *scripts.CountOp
-	// Number is the number of permits, or the value to set. Waits for zero are numbered in the order of their arrival, and Number is the wait's own
-	// number. In the answer to an operation of the way Give or Ask (scripts.Way), Number is the result from Redis.
+	// Number is the number of permits, or the value to set. Waits for zero have numbers in the order of their arrival: Number is then the number of
+	// the wait. When an operation of the way Give or Ask (scripts.Way) is answered, Number becomes the result from Redis.
 	Number int64
 
 	// The receiver of the answer: one of the three is set.
