@@ -40,7 +40,7 @@ func TestRequesters_ListWhatActorsHave(t *testing.T) {
 	}
 }
 
-// asking plays the requesters and the machine, and notes who should have what.
+// asking calls a Requesters list as the lock's shell would, for random actors. It records which actors, waits and leases the list should contain.
 type asking struct {
 	*testing.T
 	seed    uint64
@@ -103,7 +103,8 @@ func (u *asking) answer() {
 	}
 }
 
-// release lets a random actor release a random lease, which the request names by the right or the wrong kind.
+// release lets a random actor release a random lease. The request has a random kind of lock. If that is not the lease's kind, the list must not find
+// the lease.
 func (u *asking) release() {
 	if len(u.holds) == 0 {
 		return

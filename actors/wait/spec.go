@@ -41,7 +41,7 @@ type AcquireSpec struct {
 	Try   bool
 
 	Backoff  protocol.Backoff // back-off of a spin lock; zero fields: defaults
-	BacksOff bool             // a back-off was given, even if it is the default
+	BacksOff bool             // the caller gave a back-off, which may be the zero value
 }
 
 // Check returns what is wrong with a spec, and fills in the defaults of a spin lock's back-off.

@@ -66,7 +66,7 @@ type Watchdog struct {
 }
 
 type (
-	// due are the grants of one slot of the wheel.
+	// due is a message of a wheel to the watchdog, with the grants of one slot.
 	due struct {
 		timers []*timerwheel.Timer[*lease.Grant]
 	}
@@ -91,13 +91,14 @@ type (
 	}
 )
 
-// slotsPerLease makes slots of lease/66. A renewal interval is exactly 22 slots, so the grants of one slot stay together. The random tests of package
-// lock let the watchdog report the end of a fixed lease up to lease/64 early, which is more than a slot (if the lease is as long as Options.Lease).
+// slotsPerLease makes slots of lease/66. A renewal interval is exactly 22 slots, so the grants of one slot stay together. The watchdog may report the
+// end of a fixed lease early, by up to one slot. The random tests of package lock cover this: their watchdog reports it up to lease/64 early, which
+// is more than a slot if the lease is as long as Options.Lease.
 const slotsPerLease = 66
 
-// coarsest decides in which of the two wheels a lease is. A renewed lease that is shorter than Options.Lease/coarsest is in Watchdog.fine; any other
-// lease is in Watchdog.wheel. The slots of Watchdog.wheel are coarse for short leases: a renewed lease of Options.Lease/coarsest is renewed early, by
-// up to a fifth of its renewal interval.
+// coarsest decides in which of the two wheels a lease is. A renewed lease that is shorter than Options.Lease/coarsest is in Watchdog.fine. Any other
+// lease is in Watchdog.wheel, whose slots are coarse for short leases. Because of the slots, the watchdog renews early: at a length of
+// Options.Lease/coarsest, by up to a fifth of the renewal interval.
 const coarsest = 4
 
 // nudgeEvery is the interval of nudges. If a grant in Watchdog.wheel is lost while the machine is suspended, the holder learns of the loss at most
@@ -292,8 +293,8 @@ func (w *Watchdog) renewAll(timers []*timerwheel.Timer[*lease.Grant], limit int)
 	}
 }
 
-// renew sends one script. Redis must not execute the script after the earliest deadline that one of the grants has now, because that grant then
-// counts as lost.
+// renew sends one script, which Redis must not execute after the parameter `deadline`. The parameter is no later than the earliest deadline of the
+// grants, because a grant counts as lost once its deadline has passed.
 func (w *Watchdog) renew(r *renewal, now, deadline time.Duration) {
 	raws := make([]string, len(r.timers))
 	r.grants = make([]string, len(r.timers))
@@ -333,7 +334,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
-	var short []*timerwheel.Timer[*lease.Grant] // grants for which this renewal was too short, because their at-least time has grown since it was sent
+	var short []*timerwheel.Timer[*lease.Grant] // grants whose at-least time has grown since the renewal was sent, and now exceeds its TTL
 	for _, t := range r.timers {
 		switch {
 		case t == nil || t.Value.Until() == 0:
@@ -355,7 +356,8 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.renewAll(short, w.Batch)
 }
 
-// onFailed notifies the locks' actors of a failed renewal, and repeats it soon: several times before the deadline, with jitter.
+// onFailed notifies the locks' actors of a failed renewal. It repeats the renewal after a pause with jitter. The pause is short, so there are several
+// attempts before the deadline.
 func (w *Watchdog) onFailed(r *renewal, err error) {
 	now := w.Clock.Now()
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Margin: r.bound - now, Took: now - r.asked, Err: err})

@@ -149,8 +149,8 @@ func (b *batches) work() {
 	}
 }
 
-// issue returns a contender whose single goroutine makes the calls, and keeps as many of them in flight as the workload says. If that is one call,
-// the contender shows the latency of a call that cannot be batched.
+// issue returns a contender with a single goroutine, which makes all calls. The workload says how many calls this goroutine keeps in flight. With one
+// call in flight, the contender shows the latency of a call that cannot be batched.
 func issue(name string, open func(tb testing.TB, client *redis.Client) caller) contender {
 	return contender{name, func(tb testing.TB, flying int, nameOf func(int) string) load {
 		client := newClient(tb, 0)

@@ -55,7 +55,7 @@ func (w *waits) merge(other *waits) {
 	w.max = max(w.max, other.max)
 }
 
-// at returns the quantile q: the share q of all waits took at most as long as the result.
+// at returns the quantile q of the waits. For example, about 99 % of the waits are not longer than at(0.99).
 func (w *waits) at(q float64) time.Duration {
 	rank := uint64(q * float64(w.n))
 	for i, n := range w.counts {
@@ -98,7 +98,7 @@ func (s *sample) serverPerPair() float64 { return micros(s.server) / float64(max
 // cpuPerPair is in microseconds.
 func (s *sample) cpuPerPair() float64 { return micros(s.cpu) / float64(max(s.pairs, 1)) }
 
-// stretch is the state that the goroutines of a load share. It says whether they must go on, and how much is left to do.
+// stretch is the state that the goroutines of a load share. It says whether they have to stop, and how many pairs are left to do.
 type stretch struct {
 	context.Context
 	left    atomic.Int64 // pairs left to do, if their number is fixed
@@ -139,7 +139,7 @@ func (w *worker) done(n int, wait time.Duration) {
 	}
 }
 
-// load is the work of one contender. Each goroutine calls the function `work` once, which ends when there are no pairs left to take.
+// load is the work of one contender. Each goroutine calls the function `work` once. This function returns when there are no pairs left to take.
 type load struct {
 	goroutines int
 	work       func(w *worker)

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// BenchmarkRoundTrip measures a lock that the goroutines of one process pass on to each other. The process keeps the lock for a turn and
-// seldom calls Redis, so the result is the cost of the actors. A single goroutine has nobody to pass the lock on to. Then each pair goes
-// to Redis.
+// BenchmarkRoundTrip measures a lock that the goroutines of one process pass on to each other. The process keeps the lock for a turn and seldom calls
+// Redis, so the result is the cost of the actors. With goroutines=1, nobody waits for the lock. So the process acquires and releases it in Redis for
+// each pair.
 func BenchmarkRoundTrip(b *testing.B) {
 	rt, err := holdfast.New(newClient(b, 0), holdfast.Options{Lease: lease})
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 // settle is the pause between the start of the acquires and the measurement of the cost of waiting.
 const settle = 500 * time.Millisecond
 
-// runPending starts very many acquires of a lock that another client holds. After the window, the harness orders the holder to release the lock. Then
-// it sends Drain. The acquires have as much time as the window lasted to be served after Drain. runPending gives up those that remain.
+// runPending starts very many acquires of a lock that another client holds. After the window, the harness orders the holder to release the lock, and
+// then sends Drain to this process. From then on, runPending waits until all acquires have been served, but not for longer than the window lasted.
+// Then it gives up the remaining acquires.
 func (c *child) runPending(o Order) (*Sample, error) {
 	w, client := c.order.Workload, c.clients[len(c.clients)-1]
 	ctx, cancel := context.WithTimeout(context.Background(), far)

@@ -13,7 +13,7 @@ const (
 	Open    = "open"    // open the clients; the answer is Opened
 	Run     = "run"     // drive the clients; the answer is Done
 	Abandon = "abandon" // give up the acquires that still wait at the end of a run; no answer
-	Drain   = "drain"   // the lock that the pending acquires wait for was released; no answer
+	Drain   = "drain"   // the holder was ordered to release the lock that the pending acquires wait for; no answer
 	Acquire = "acquire" // one client acquires the hot lock; the answer is At
 	Release = "release" // one client releases the hot lock; the answer is At, with the instant before the release
 	Close   = "close"   // close the clients; the answer is Closed
@@ -65,7 +65,7 @@ type Sample struct {
 	PerClient []int64   `json:"perClient"` // pairs
 	PerWorker []int64   `json:"perWorker"` // pairs
 	Allocs    float64   `json:"allocs"`    // heap allocations during the pairs that All counts, or -1 if not known
-	Heap      float64   `json:"heap"`      // bytes that used names, held locks or pending acquires added to the heap; negative if not known
+	Heap      float64   `json:"heap"`      // growth of the heap by used names, held locks or pending acquires, in bytes; negative if not known
 	Stuck     int       `json:"stuck"`     // acquires that were given up at the end of the run
 	Overlaps  int       `json:"overlaps"`  // how often a section had more holders than allowed
 	Errors    int       `json:"errors"`

@@ -9,8 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lanes is the number of connections that the batching floors use: two, so that one batch is in transit while the server executes the
-// other.
+// lanes is the number of connections that bare-batches and raw use. With two connections, one batch is in transit while the server executes another.
 const lanes = 2
 
 var bareBatchesPeer = &Peer{

@@ -1,7 +1,7 @@
 package peer
 
-// All lists the contenders in the order in which they are checked and listed. Within a workload, the order is that of Workload.Peers. Holdfast is
-// first in both lists, because the ratios compare the first contender with the others.
+// All lists the contenders in the order in which the harness checks them. In each workload, the harness measures them in the order of Workload.Peers.
+// Holdfast is first in both lists, because the ratios compare the first contender with the others.
 var All = []*Peer{
 	holdfastPeer,
 	redislockPeer,

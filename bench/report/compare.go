@@ -2,13 +2,13 @@ package report
 
 import "fmt"
 
-// worseBy is a share of a recorded ratio. A ratio below that share counts as worse.
+// worseBy says when a new ratio counts as worse: when it is less than worseBy times the recorded ratio.
 const worseBy = 0.75
 
-// Worse compares two runs by the ratios of the first contender to the others; rates depend more on the machine than ratios do. The result has a text
-// for each workload and contender whose ratio is now more than a quarter below the recorded one, and for each workload in which the first contender
-// failed. Worse skips contenders that are missing in either run. It also skips contenders without Redis (sync.Mutex, etcd), because the ratio to them
-// depends on the speed of the machine's cores or disk.
+// Worse compares a new run with the recorded one. It compares the ratios of the first contender to each other contender, because rates depend more on
+// the machine than ratios do. The result has a text for each ratio that is now more than a quarter below the recorded ratio. It also has a text for
+// each workload in which the first contender failed. Worse skips contenders that are missing in either run. It also skips contenders without Redis
+// (sync.Mutex, etcd), because the ratio to them depends on the speed of the machine's cores or disk.
 func Worse(recorded, now *Results) map[string]string {
 	worse := map[string]string{}
 	for i := range now.Workloads {

@@ -25,8 +25,8 @@ type line struct {
 	points [][2]float64
 }
 
-// axis is an axis of a chart, with labels at its ticks. A place is a value on the axis's scale; on a logarithmic axis it is the logarithm of a
-// figure. The method share says where on the axis a place is, as a share of the axis's length.
+// axis is an axis of a chart, with labels at its ticks. A position on the axis is called a place. It is a value on the axis's scale: on a logarithmic
+// axis, it is the logarithm of a figure. The method `share` converts a place to a share of the axis's length.
 type axis struct {
 	from, to float64 // the places of its two ends
 	ticks    []tickMark
