@@ -69,7 +69,8 @@ func compare(t *testing.T, document string, parts *regexp.Regexp, write func(r *
 	}
 }
 
-// mustBeCommitted fails if the results are not committed. TestCommitted_ResultsMayBeQuoted judges committed results.
+// mustBeCommitted fails the test if the file of results is not committed. Outside a git repository, it checks nothing.
+// TestCommitted_ResultsMayBeQuoted checks what is in the committed files.
 func mustBeCommitted(t *testing.T, file string) {
 	t.Helper()
 	if exec.Command("git", "rev-parse", "--git-dir").Run() != nil {

@@ -22,8 +22,7 @@ func (r *Results) Flaws() (flaws []string) {
 	return flaws
 }
 
-// flaws judges each repetition of each contender by itself. The comparison is unfair even if another program was busy during only one
-// repetition.
+// flaws returns the reasons why no document may quote this workload. A single disturbed repetition is enough: it makes the comparison unfair.
 func (w *Workload) flaws() (flaws []string) {
 	all, busy, silent := 0, 0, 0
 	for _, o := range w.Outcomes {

@@ -139,7 +139,8 @@ func committed(t *testing.T) (files []string) {
 	return strings.Fields(git(t, ".", "ls-files", "--", "../results"))
 }
 
-// The documents quote committed results. So every committed file of results must be good enough to be quoted, and its page must be made from it.
+// The documents quote committed results. So each committed file of results must have no flaws, and the HTML page beside the file must show the same
+// results.
 func TestCommitted_ResultsMayBeQuoted(t *testing.T) {
 	inRepository(t)
 	for _, file := range committed(t) {

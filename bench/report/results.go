@@ -26,7 +26,7 @@ type Results struct {
 	Peers     []Peer     `json:"peers"`
 	Missing   []Missing  `json:"missing,omitempty"`
 	Workloads []Workload `json:"workloads"`
-	Skipped   []string   `json:"skipped,omitempty"` // workloads that were not measured, because the run was stopped before
+	Skipped   []string   `json:"skipped,omitempty"` // workloads that were not measured, because a signal stopped the run before their turn
 }
 
 // Peer describes a contender in the results.
@@ -66,7 +66,7 @@ type Outcome struct {
 	Discarded   int               `json:"discarded,omitempty"` // repetitions that were measured again, because other programs were busy meanwhile
 	Repetitions []Figures         `json:"repetitions"`
 	Summary     map[string]Spread `json:"summary"`
-	Ratio       *Spread           `json:"ratio,omitempty"` // how many times better the first contender is: the spread over the rounds
+	Ratio       *Spread           `json:"ratio,omitempty"` // how many times better the first contender is than this one, over all rounds
 	Wide        bool              `json:"wide,omitempty"`  // the spread of the primary figure is too wide to trust the median
 	Waits       string            `json:"waits,omitempty"` // HDR histogram of all repetitions, ns, V2 compressed, base64
 	merged      *hdrhistogram.Histogram

@@ -22,7 +22,8 @@ var sized = []struct{ workload, what string }{
 // fullShare is the share of a core that Redis may use for scripts before a second server should be considered.
 const fullShare = 0.7
 
-// asGoodAsNothing is a number of microseconds. If an acquire with its release needs less CPU time of the server, the server does not limit the work.
+// asGoodAsNothing is in microseconds. If the server needs less CPU time than that for an acquire and its release, Sizing shows the work as costing
+// next to nothing: the clients reach their own limits first.
 const asGoodAsNothing = 1
 
 // Sizing writes the tables of doc/sizing.md.

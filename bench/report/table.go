@@ -10,7 +10,8 @@ import (
 // wideMark follows a median that cannot be trusted because of its spread.
 const wideMark = " ~"
 
-// Print writes the workload as a table of medians. The first figure is followed by its lowest and highest repetition.
+// Print writes the workload as a table of medians. For the first figure, the table also shows the lowest and the highest value, and how many times
+// better the first contender is.
 func (w *Workload) Print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s (%s)\n", w.Title, w.Name)
 	columns := w.used()
@@ -104,7 +105,7 @@ func (o *Outcome) remark() string {
 	return ""
 }
 
-// quietCores is the most that other programs may use of a core on a machine that counts as quiet.
+// quietCores is a number of cores. If other programs use more than that during a repetition, they disturb it.
 const quietCores = 0.1
 
 // Disturbed reports whether other programs were too busy during a repetition.

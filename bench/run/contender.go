@@ -20,8 +20,8 @@ type contender struct {
 	w         workload.Workload
 	prefix    string
 	processes []*process
-	slow      bool // in the last repetition, the harness gave up waiters although other waiters were still being served
-	orphan    bool // in the last repetition, the hot lock's key was in Redis when the harness gave up waiters
+	slow      bool // in the last repetition, the harness ordered waiters to give up while other waiters were still being served
+	orphan    bool // in the last repetition, the hot lock's key was in Redis when the harness ordered waiters to give up
 	shared    bool // the process outlives the contender
 }
 

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// counters say what the server and the machine have done: until one reading or, after a call of since, between two readings.
+// counters say what the server and the machine have done. The method `read` returns the totals so far; the method `since` returns the difference
+// between two readings.
 type counters struct {
 	at       time.Time
 	took     time.Duration // between two readings

@@ -40,8 +40,8 @@ func (s *redisServer) exists(keys []string) bool {
 	return len(keys) > 0 && s.client.Exists(context.Background(), keys...).Val() > 0
 }
 
-// free polls until ctx ends, to find the times in which none of the keys existed. It returns the longest of these times, and how many of them were
-// longer than stillFor. A critical section lasts longer than the polling interval, so free misses no holder.
+// free measures the gaps in which none of the keys existed. It polls Redis until ctx ends. It returns the length of the longest gap, and the number
+// of gaps that were longer than stillFor. A critical section lasts longer than the polling interval, so every holder is noticed.
 func free(ctx context.Context, addr string, keys []string) (longest time.Duration, stuck int) {
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, ClientName: harnessName})
 	defer func() { _ = client.Close() }()

@@ -42,8 +42,8 @@ func readProgram(pid int) (program, bool) {
 }
 
 // otherCPU returns the CPU time that other programs have used so far: all programs except the harness, its children and the server. The
-// result includes the time that the host of a virtual machine took away. It does not include programs in other containers. The total use
-// of the cores would include those programs, but Linux measures the total only by samples, which miss a part of short bursts.
+// result includes the time that the host of a virtual machine took away. It does not include programs in other containers. /proc/stat counts
+// those programs, too. But Linux finds the numbers in /proc/stat by sampling, and samples miss a part of short bursts.
 func otherCPU(server int) time.Duration {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 
 const (
 	startIn  = 50 * time.Millisecond // time from the order to the common start of all processes; drive adds a little for each process
-	drainFor = 15 * time.Second      // acquires that still wait this long after the window are given up
+	drainFor = 15 * time.Second      // waiters that still wait this long after the window have to give up
 	stillFor = 5 * time.Second       // if nobody is served for this long after the window, the waiters count as stuck
-	hardWait = 2 * time.Minute       // limit on the wait for a report; at the end of a run, counted from the end of the window
+	hardWait = 2 * time.Minute       // limit on the wait for a report; the wait for the end of a run is counted from the end of the window
 )
 
 // drive runs the workload in all processes at once. mark is called whenever a process reports a Mark.
@@ -33,8 +33,8 @@ type from struct {
 	open    bool
 }
 
-// collect waits for the samples. After the window, some acquires may still wait. collect gives them up once nobody has been served for
-// stillFor, and at the latest drainFor after the window.
+// collect waits for the samples. After the window, some waiters may still wait. collect orders them to give up once nobody has been served for
+// stillFor, and at the latest drainFor after the window. If c.marked() is true, collect never does so.
 func (c *contender) collect(end time.Time, mark func() error) ([]*load.Sample, error) {
 	samples, progress := make([]*load.Sample, len(c.processes)), make([]int64, len(c.processes))
 	reports, stop := c.reports()

@@ -163,7 +163,7 @@ func secondFigures(f report.Figures, samples []*load.Sample) {
 	}
 }
 
-// shareFigures sets two figures: the smallest and the largest share of the pairs, as multiples of an equal share.
+// shareFigures sets two figures: the smallest and the largest number of pairs of one process or goroutine, each divided by the average.
 func shareFigures(f report.Figures, who string, pairs []float64) {
 	if len(pairs) < 2 {
 		return

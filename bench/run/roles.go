@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/load"
 )
 
-// Role plays the role that the environment names, and returns true. In a process without a role it returns false at once. Every child ends when its
-// input ends. The input ends with the harness, whatever ends the harness, so no child outlives it.
+// Role plays the role that the environment names, and returns true. In a process without a role it returns false at once. A child ends when its input
+// is closed. When the harness ends for any reason, even by SIGKILL, the kernel closes the inputs of its children. So no child outlives the harness.
 func Role() bool {
 	role := os.Getenv(RoleVar)
 	if role == "" {

@@ -210,9 +210,9 @@ func (r *Run) repetition(n int, p *peer.Peer, w workload.Workload, c *contender,
 	})
 }
 
-// undisturbed adds a repetition to the outcome. If other programs were busy during the repetition, undisturbed discards it and measures again,
-// whatever its figures are. After `again` discarded repetitions, it adds the next one in any case. If that one was disturbed, too, report.Flaws names
-// it.
+// undisturbed measures a repetition and adds it to the outcome. If other programs were busy meanwhile, undisturbed discards the repetition and
+// measures again; no other figure matters. After `again` discarded repetitions, it adds the next repetition in any case. If other programs were busy
+// during that repetition, too, report.Results.Flaws says so.
 func undisturbed(o *report.Outcome, again int, measure func() (rep repetition, ok bool)) {
 	for ; ; again-- {
 		rep, ok := measure()

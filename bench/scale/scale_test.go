@@ -13,7 +13,8 @@ import (
 
 var curve = flag.Bool("curve", false, "measure all demands, which takes a minute, and print the table of bench/README.md")
 
-// demands are the rows of the table: one hot lock, and many names of which few are hot.
+// demands are the rows of the table in bench/README.md. In the first rows, all processes want one lock. In the others, they want many locks, a few of
+// them often.
 var demands = []Demand{
 	{Processes: 1, Names: 1, Grants: 1000},
 	{Processes: 10, Names: 1, Grants: 1000},

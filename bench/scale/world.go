@@ -57,8 +57,8 @@ type Curve struct {
 	Commands float64 // per grant, including those within scripts
 	Messages float64 // messages that reach a subscriber, per grant
 	Pace     float64 // number of grants of the most wanted lock, divided by the highest possible number
-	// Longest is the largest ratio of a wait to the time in which all contenders could have had the lock once, at the best pace. Waits shorter than
-	// `shortest` do not count.
+	// Longest compares the waits with an ideal wait: the time in which each contender for the lock gets it once, if every grant takes `pace`. Longest is
+	// the largest quotient of a wait and its ideal wait. Waits shorter than `shortest` do not count.
 	Longest  float64
 	Patients float64 // fewest grants of one of the Patient processes, divided by the average of all processes
 	Share    float64 // fewest grants of one process, divided by the average; meaningful only if all processes want the same lock
@@ -275,8 +275,8 @@ func (w *world) comes(name int) *wait {
 	return it
 }
 
-// shortest is the least wait that counts for Longest. A shorter wait may have another cause than rivals: the only process that wants a lock may leave
-// the lock free for 25 ms, so that clients that only poll can get it.
+// shortest is the shortest wait that counts for Longest. A shorter wait may have nothing to do with other contenders: even a process without rivals
+// sometimes leaves a lock free for 25 ms, so that clients that only poll can get the lock.
 const shortest = 50 * time.Millisecond
 
 // waited records the end of a wait. A wait that the end of the world cuts short counts, too.

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// The contenders of each kind of workload. A contender takes part if it has the kind of lock that the workload needs. Floors (contenders without a
-// lock library) do not wait for a lock, so they take part only where no two goroutines want the same lock. The exception is bare-publish, which takes
-// part in the hand-overs.
+// Each list names the contenders of some workloads. A library takes part only if it has the kind of lock that the workload needs. Floors are
+// contenders without a lock library. They do not wait for a lock, so they take part only in workloads in which no two goroutines want the same lock.
+// The exception is bare-publish, which takes part in the workloads of shape Handover.
 var (
 	libraries   = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "rueidislock-default", "redisson", "etcd"}
 	wanted      = with(libraries, "redislock-mutex")

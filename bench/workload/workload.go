@@ -48,9 +48,9 @@ type Workload struct {
 	Reads   float64       `json:"reads,omitempty"`   // share of read locks; the rest are write locks
 	Permits int           `json:"permits,omitempty"` // number of permits of a semaphore
 	Section time.Duration `json:"section"`
-	Poll    time.Duration `json:"poll,omitempty"`    // interval at which polling waiters retry: the best of 1, 10 and 100 ms
+	Poll    time.Duration `json:"poll,omitempty"`    // interval at which polling waiters retry; of 1, 10 and 100 ms, the one with the best results
 	Linger  time.Duration `json:"linger,omitempty"`  // how long a contender keeps released locks, if it can
-	Visits  time.Duration `json:"visits,omitempty"`  // interval at which the last process takes the next lock of the first process
+	Visits  time.Duration `json:"visits,omitempty"`  // at this interval, the last process takes one of the first process's locks, each in turn
 	WaitMin time.Duration `json:"waitMin,omitempty"` // in a Handover, the least time from the beginning of the wait to the release
 	WaitMax time.Duration `json:"waitMax,omitempty"`
 

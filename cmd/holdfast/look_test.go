@@ -298,8 +298,8 @@ func TestCommands_Interrupted(t *testing.T) {
 	}
 }
 
-// The page is safe from DNS rebinding on every address that it listens on: a foreign site cannot read the page by making the site's own name resolve
-// to that address.
+// On every address, the page answers only requests whose Host is an IP address or one of the page's own names. This protects the page from DNS
+// rebinding: a foreign site cannot read the page by making the site's name resolve to the page's address.
 func TestPage_AnswersUnderItsNamesOnly(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"localhost:0", ":0"} {
@@ -379,7 +379,8 @@ func completionOf(t *testing.T, shell string) (path, completion string) {
 	return path, completion
 }
 
-// The keys show, separated by spaces, the words into which bash splits the line. A colon, an equals sign or an @ is a word of its own.
+// Each key of the map is a command line as bash splits it into words. The key has a space between two words. A colon, an equals sign and an @ are
+// words of their own.
 func TestCompletion_Bash(t *testing.T) {
 	t.Parallel()
 	path, completion := completionOf(t, "bash")
@@ -423,7 +424,7 @@ func TestCompletion_Fish(t *testing.T) {
 	}
 }
 
-// Without a terminal, top requires --json. It then writes one line for each look until a signal ends it.
+// Without a terminal, top requires --json. With --json, it looks at the locks at each interval and writes one line of JSON, until a signal ends it.
 func TestTop_WithoutATerminal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

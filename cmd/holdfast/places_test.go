@@ -153,7 +153,7 @@ func TestPlaces_Cluster(t *testing.T) {
 	everywhere(t, "redis://"+addrs[0]+"?cluster=true").use()
 }
 
-// A key may be on another server than the one in the URL.
+// If the key of a lock is on another server of the cluster than the one in the URL, the error says that the URL needs ?cluster=true.
 func TestPlaces_OneServerOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster, name := redistest.SharedCluster(t), redistest.Name(t)
@@ -210,7 +210,7 @@ func guests(t *testing.T, addrs string, nodes []*redistest.Server, more ...strin
 	return p
 }
 
-// A user with the rights that acl prints can use the commands for which they are meant, but no others.
+// acl prints rights for certain commands. A user who has these rights can use those commands, but no others.
 func TestPlaces_ACL(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -146,8 +146,8 @@ func TestExec_CommandThatLeavesTheSession(t *testing.T) {
 	assert.Equal(t, 76, holder.code())
 }
 
-// One run is the command of another. If the outer run ends the inner one, the inner command gets the signal only once. No process of the inner run
-// outlives the outer run.
+// An exec runs another exec as its command. If the outer exec ends the inner exec, the command of the inner exec gets the signal only once. No
+// process of the inner exec outlives the outer exec.
 func TestExec_InsideAnother(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -110,7 +110,7 @@ func (o *aclFlags) rules() []string {
 // rights are the rules of an ACL, without duplicates.
 type rights struct {
 	prefix  string // the beginning of all names, escaped for patterns
-	wrapped string // beginning of all names in derived keys: "{" and prefix, or only prefix if it contains "{"
+	wrapped string // how names begin inside derived keys: "{" and the prefix, or only the prefix if the prefix contains "{"
 	rules   []string
 }
 
