@@ -67,8 +67,8 @@ func (s *Server) Close() error {
 }
 
 // close closes the listener and the server at the same time, because each may have to wait for the other:
-//   - redis.Close needs a mutex. A command that publishes to a subscriber that does not read holds this mutex until listener.Close closes the
-//     subscriber's connection.
+//   - redis.Close needs a mutex. If a subscriber does not read, a command that publishes to it holds this mutex until listener.Close closes
+//     the subscriber's connection.
 //   - listener.Close waits for the commands in progress. A command that blocks, such as BLPOP, ends only when redis.Close cancels it.
 func (s *Server) close() {
 	if err := s.client.Close(); err != nil {

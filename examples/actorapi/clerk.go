@@ -38,7 +38,7 @@ func (k *clerk) Receive(c actor.Context) {
 		k.order = m
 		k.acquire(c)
 	case *protocol.Granted:
-		k.held = m // stored before anything can fail, because a release needs the serial
+		k.held = m // stored before anything that may fail, because a release needs m.Serial
 		k.say("has the lock")
 		c.Send(c.Self(), page{})
 	case *protocol.Refused:
@@ -78,7 +78,7 @@ func (k *clerk) work(c actor.Context) {
 }
 
 func (k *clerk) release(c actor.Context) {
-	k.say("gives it back") // by the time Released arrives, another clerk may have it
+	k.say("gives it back") // said now, because another clerk may have the lock when Released arrives
 	k.ids++
 	c.Request(k.lock.PID(), &protocol.Release{ID: k.ids, Kind: k.held.Kind, Lock: k.held.Lock, Serial: k.held.Serial})
 	k.held = nil

@@ -197,8 +197,8 @@ func (s *stage) handTo(ctx context.Context, to *party, held *holdfast.Lease) (*h
 	return next, time.Since(start), err
 }
 
-// seesWaiting returns when a party's runtime reports a waiter for the lock. It looks first after 5 ms, so that the waiter has had time to
-// subscribe to the lock's channel.
+// seesWaiting returns when a party's runtime reports a waiter for the lock. It asks every 5 ms. The first question also comes after 5 ms, so that
+// the waiter has had time to subscribe to the lock's channel.
 func (s *stage) seesWaiting(ctx context.Context, to *party, name string) error {
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()
