@@ -32,8 +32,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pipe"
 )
 
-// Server is a running Redis in memory. It ends with its test. Its methods are safe for concurrent use. But they may fail the test as
-// testing.TB.Fatalf does, which only the test's goroutine may do, so call them from that goroutine.
+// Server is a running Redis in memory. It ends with its test. Its methods are safe for concurrent use. Nevertheless, call them from the test's
+// goroutine: a method that fails the test calls testing.TB.Fatalf, which only that goroutine may call.
 type Server struct {
 	t      testing.TB
 	redis  *miniredis.Miniredis
@@ -98,7 +98,7 @@ func (s *Server) Runtime(o ...holdfast.Options) *holdfast.Runtime {
 	return rt
 }
 
-// leftAfter is how long a runtime waits for its last leases to end after the test.
+// leftAfter limits how long a runtime, when it is shut down after the test, waits for its last leases to end.
 const leftAfter = 10 * time.Second
 
 // start makes a runtime and its client. Call closeClient after the runtime is closed.

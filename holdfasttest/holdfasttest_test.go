@@ -28,7 +28,7 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// both runs a test in real time and in a bubble.
+// both runs a test twice: in real time and in a bubble.
 func both(t *testing.T, test func(t *testing.T, s *holdfasttest.Server)) {
 	t.Run("real time", func(t *testing.T) { test(t, holdfasttest.New(t)) })
 	t.Run("bubble", func(t *testing.T) {
@@ -246,7 +246,8 @@ func TestServer_TimeIsTheBubbles(t *testing.T) {
 	})
 }
 
-// A grant that no replica acknowledges is undone, even if the runtime begins and asks for the grant at the same instant of the bubble's time.
+// A grant that no replica acknowledges is undone. In a bubble, the runtime is created and requests the grant at the same instant; the grant must be
+// undone even then.
 func TestServer_NoReplicasInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t)

@@ -64,8 +64,9 @@ func free(ctx context.Context, client redis.UniversalClient, name string) (bool,
 	return len(freed) > 0, err
 }
 
-// publish returns the command that notifies the waiters. If the servers of a cluster know sharded messages, waiters use these, unless they are
-// configured for plain messages. publish recognizes such waiters by their subscriptions.
+// publish returns the command that notifies the waiters: SPUBLISH for sharded messages, or PUBLISH for plain ones. If the servers of a cluster know
+// sharded messages, waiters subscribe to these, unless Options.PubSub of their runtimes demands plain messages. So publish returns PUBLISH on such a
+// cluster only if the lock has plain subscriptions, and no sharded ones.
 func (l *looker) publish(o *object) string {
 	if o.sharded > 0 || l.shards && o.plain == 0 {
 		return "SPUBLISH"

@@ -131,8 +131,8 @@ func TestFree_LoadsItsScript(t *testing.T) {
 	assert.False(t, p.Exists(t))
 }
 
-// NewUniversalClient may return a cluster client although there is no cluster: if the options MasterName and one of RouteByLatency, RouteRandomly
-// or IsClusterMode are set. Waiters then use SUBSCRIBE, so Free must wake them by PUBLISH and not by SPUBLISH.
+// A cluster client does not imply a cluster: redis.NewUniversalClient also returns a cluster client if MasterName is set together with RouteByLatency,
+// RouteRandomly or IsClusterMode. Waiters then use SUBSCRIBE, so Free must wake them by PUBLISH and not by SPUBLISH.
 func TestFree_ClusterClientWithoutACluster(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)

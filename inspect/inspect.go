@@ -34,7 +34,7 @@ type Entry struct {
 // Holder is one holder of a lock, or one acquired permit.
 type Holder struct {
 	ID      string        // owner field, or the ID of the permit: the same as Lease.ID
-	Holds   int           // how many holds Redis counts for this holder; always 1 if it uses Holdfast, which counts re-entries in the process
+	Holds   int           // holds that Redis counts for this holder; always 1 for users of Holdfast, which counts re-entries in the process
 	TTL     time.Duration // time until its lease expires; negative if it never does
 	Process Process       // zero if the process has not announced itself; always zero for permits, which do not name a process
 }

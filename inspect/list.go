@@ -134,7 +134,7 @@ func (l *lister) flush(ctx context.Context) error {
 		switch {
 		case o.Kind == "" || again || l.Contended && o.Waiting == 0:
 		case l.Contended && o.Kind == protocol.KindFair && len(o.Holders) == 0:
-			l.free = append(l.free, o) // the queue may belong to the twin of this name, so contended shows o only if the twin is not shown
+			l.free = append(l.free, o) // the queue may belong to the twin of o: the method contended shows o at the end, unless the twin was shown
 		case !l.show(o):
 			return nil
 		}

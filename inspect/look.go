@@ -16,8 +16,8 @@ import (
 
 const (
 	page      = 256    // elements that one command reads
-	maxListed = 10_000 // holders of one name, and waiters in its queue
-	maxLeases = 16     // leases that are read for one reader, which has one lease for each of its holds
+	maxListed = 10_000 // the most holders, and the most waiters of the queue, that are listed for one name
+	maxLeases = 16     // the most leases that are read for one reader; each of its holds has a lease
 )
 
 // looker reads locks by their names, in batches. It sends several pipelines for a batch, one after the other, because the replies to one pipeline

@@ -3,9 +3,11 @@ package inspect
 import "strings"
 
 // matches reports whether a name matches a pattern as Redis understands it: * stands for any bytes, ? for one byte, [a-c] for one byte of a set,
-// [^a-c] for one byte that is not in it, and \ makes the next byte stand for itself.
+// [^a-c] for one byte outside a set, and \ makes the next byte stand for itself.
 func matches(pattern, name string) bool {
-	retry, rest := "", "" // to try again after a mismatch: the pattern after the last *, and the part of the name after what this * covers
+	// After a mismatch, the last * covers one byte more, and what follows it is matched again: retry is the pattern after this *, and rest is the part
+	// of the name after the bytes that this * covers.
+	retry, rest := "", ""
 	starred := false
 	for {
 		switch {

@@ -14,7 +14,7 @@ import (
 )
 
 // Processes returns the processes that have announced themselves with holdfast.Options.Process, sorted by name. A process that has died stays in the
-// list for at most its holdfast.Options.Lease, or half a minute if that is longer.
+// list for at most half a minute, or for its holdfast.Options.Lease if that is longer.
 func Processes(ctx context.Context, client redis.UniversalClient) ([]Process, error) {
 	l := newLooker(client)
 	if err := l.allProcesses(ctx); err != nil {

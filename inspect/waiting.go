@@ -28,8 +28,8 @@ func (o *object) channels() []string {
 	return []string{scripts.LockChannel(o.Name)}
 }
 
-// countWaiting counts the waiters: the subscribers, or for a fair lock its queue. A key that may be a semaphore or a latch counts as a latch
-// if only the channel of a latch has subscribers.
+// countWaiting counts the waiters of each object. For a fair lock these are the waiters in its queue, for every other kind the subscribers of its
+// channels. A key that may be a semaphore or a latch counts as a latch if only the channel of a latch has subscribers.
 func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	var channels []string
 	for _, o := range objects {
@@ -69,9 +69,9 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 }
 
 // countRows counts the processes that wait for a lock without subscribing to its channel. When very many processes wait, those at the back subscribe
-// to the channel of their row instead (scripts/lib/crowd.lua). countRows adds the number of these processes to sum[channel], where channel is the
-// lock's channel. The map subscribers says how many subscribers each lock's channel has at this server. If they are fewer than CrowdLeast, no process
-// subscribes to the channel of a row.
+// to the channel of their row instead (scripts/lib/crowd.lua). Both maps are keyed by the locks' channels: `subscribers` has the number of subscribers
+// of each channel at this server, and countRows adds the number of processes at the back to `sum`. It skips a lock whose channel has fewer than
+// CrowdLeast subscribers, because no process then subscribes to the channel of a row.
 func countRows(ctx context.Context, master redis.UniversalClient, subscribers, sum map[string]int64) error {
 	for channel, n := range subscribers {
 		if n < scripts.CrowdLeast || !scripts.HasRows(channel) {

@@ -47,9 +47,9 @@ type scene struct {
 	perform func(ctx context.Context, s *stage, lock string) error
 }
 
-// checkURL reports what is wrong with a Redis URL. The error repeats no part of the URL that may belong to a password. If the URL cannot be parsed,
-// any part may belong to it. If the path or the parameters contain an @, these may belong to it: for example, the password in redis://:9/secret=@host
-// looks like a port and a path.
+// checkURL reports what is wrong with a Redis URL. The error must not reveal the password, so it repeats nothing of a URL that cannot be parsed: any
+// part of such a URL may belong to the password. If the path or the parameters contain an @, the error does not repeat them either, because they may
+// be the end of the password. For example, the password in redis://:9/secret=@host looks like a port and a path.
 func checkURL(raw string) error {
 	const doubt = "is a special character in the password not percent-encoded?"
 	_, err := redis.ParseURL(raw)

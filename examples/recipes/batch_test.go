@@ -20,7 +20,7 @@ func Example_batch() {
 		go func() {
 			if err := store.IncrBy(ctx, "rows", int64(100*(part+1))).Err(); err != nil { // the work
 				log.Print(err)
-				return // without a count-down, so the report is not written
+				return // this part is not counted down, so the report is not written
 			}
 			if err := rts[part].CountDownLatch("batch 1").CountDown(ctx); err != nil {
 				log.Print(err)

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/holdfasttest"
 )
 
-// allow reports whether one more call may be made. Each call takes a permit and does not release it: the permit is free again when its lease
-// ends. So in each window, all processes together make at most as many calls as there are permits. The permits of a crashed process are free
-// ten seconds after their leases end. A process that closes its runtime frees its permits at once, so more calls are possible then.
+// allow reports whether one more call may be made. It acquires a permit for each call and does not release the permit, which becomes free when its
+// lease ends. So in each window, all processes together make at most as many calls as there are permits. If a process crashes, its permits become
+// free only ten seconds after their leases end. If a process closes its runtime, its permits become free at once, so more calls are possible then.
 //
 // Each lease ends without a release, which is logged as a loss. To filter these log records, give the runtime a Logger of its own.
 func allow(ctx context.Context, calls *holdfast.PermitSemaphore, window time.Duration) (bool, error) {

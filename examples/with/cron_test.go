@@ -41,7 +41,7 @@ func Example_cron() {
 		}
 		replicas = append(replicas, replica)
 	}
-	for _, replica := range replicas { // six o'clock, a little later in the second process
+	for _, replica := range replicas { // it is six o'clock: the job is due in both processes, in the second a little later
 		for _, due := range replica.Entries() {
 			due.WrappedJob.Run()
 		}

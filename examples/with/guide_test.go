@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The SQL statement of doc/leases.md accepts the newest token, repeatedly, and refuses older tokens.
+// The SQL statement of doc/leases.md accepts every write with the newest token, and refuses writes with older tokens.
 func TestGuide_StatementRefusesOlderTokens(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile(filepath.Join("..", "..", "doc", "leases.md"))

@@ -14,8 +14,9 @@ import (
 
 var errStale = errors.New("the token is not newer than the last one")
 
-// pay adds to the balance once for each token. The table stores the last token. The statement refuses a write with the same token (a
-// repetition) or an older one (from a process that was paused, and does not know that another process has acquired the lock meanwhile).
+// pay adds to the balance once for each token. The table stores the last token, and the statement refuses a write whose token is not newer. A write
+// with the same token is a repetition. A write with an older token comes from a process that was paused, and does not know that another process has
+// acquired the lock meanwhile.
 func pay(ctx context.Context, db *sql.DB, token int64, amount int) error {
 	result, err := db.ExecContext(ctx, `UPDATE account SET balance = balance + ?, token = ? WHERE id = 1 AND token < ?`, amount, token, token)
 	if err != nil {

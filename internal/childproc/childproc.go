@@ -1,5 +1,5 @@
-// Package childproc runs code of a test binary in a child process. A test can then kill, stop or continue
-// a client as the operating system does it: the client cannot call Close first.
+// Package childproc runs code of a test binary in a child process. A test can then kill, stop or continue a client from outside, without giving
+// the client a chance to call Close first.
 //
 // A test package registers entry functions by name. Its TestMain first calls Main (redistest.Main does
 // that). Run starts the same binary again, with an environment variable that names the entry. In the
@@ -28,8 +28,8 @@ func Register(name string, entry func()) {
 	entries[name] = entry
 }
 
-// Main runs the entry function that the environment names and exits with status 0, or returns at once in a
-// process that is not a child. If no entry has that name, it exits with status 2.
+// Main runs the entry function in a child process, and exits with status 0. The environment names the function. If no function is registered under
+// that name, Main exits with status 2. In a process that is not a child, Main returns at once.
 func Main() {
 	name, child := os.LookupEnv(entryVar)
 	if !child {

@@ -125,8 +125,8 @@ func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
 	takeAndRelease(t, line[3])
 }
 
-// When a waiter leaves, the next waiter of its process takes over its place. The process gives up its last place instead, so the waiters of the other
-// process keep their places. The remaining places are served in order.
+// When a waiter leaves, the next waiter of its process takes over its place in the queue. The place that disappears from the queue is the last place
+// of that process. The other places stay in their order, and are served in this order.
 func TestFairDrift_ProcessLeavesItsLastPlace(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")

@@ -59,11 +59,11 @@ func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.faults.delay[d] = by
 }
 
-// DropReplies loses the replies to the next n requests that all functions in match accept. Each such
-// request is executed. After the lost reply, its connection passes no more replies. The proxy cuts this
-// connection as soon as the server has replied to everything that was sent on it. If match is empty, all
-// requests count, including those by which a client sets up a connection. Requests that subscribe never
-// count, and neither do later requests on the same connection.
+// DropReplies loses the replies to the next n requests that match. These requests are executed. After a lost reply, the connection passes no more
+// replies, and the proxy cuts it as soon as the server has replied to everything that was sent on it.
+//
+// A request matches if all functions in match accept it. So if match is empty, every request matches, including those by which a client sets up a
+// connection. There is one exception: a request that subscribes does not match, and no later request on its connection matches.
 //
 // A further call adds to the earlier ones. If a request matches several calls, it counts for the oldest of them only.
 func (p *Proxy) DropReplies(n int, match ...func(request []byte) bool) { p.order(dropped, n, match) }
@@ -99,9 +99,9 @@ func (p *Proxy) SwallowReplies(on bool) {
 	}
 }
 
-// Blackhole accepts connections and forwards nothing in either direction. As after a partition, the data
-// sent meanwhile is delivered when the fault is switched off, even if its sender has closed the connection
-// by then. If Cut is called while the fault is on, the data is lost.
+// Blackhole accepts connections and forwards nothing in either direction. When the fault is switched off, the proxy delivers the data that was sent
+// meanwhile, as happens after a partition. It delivers the data even if the sender has closed the connection by then. If Cut is called while the fault
+// is on, the data is lost.
 func (p *Proxy) Blackhole(on bool) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()

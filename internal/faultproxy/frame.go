@@ -11,8 +11,8 @@ import (
 // maxFrame bounds one request or reply.
 const maxFrame = 64 << 20
 
-// readFrame reads one whole request or reply, of RESP2 or RESP3, including everything nested in it. A line
-// that begins with no known type is an inline request, which is a whole frame.
+// readFrame reads one whole request or reply, of RESP2 or RESP3, including everything nested in it. If a line does not begin with a type of RESP, it
+// is an inline request, and a whole frame by itself.
 func readFrame(r *bufio.Reader) ([]byte, error) {
 	var frame []byte
 	for missing := 1; missing > 0; missing-- {

@@ -90,8 +90,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// cutAstray closes the connections that are out of step: on these a client would take one reply for
-// another.
+// cutAstray closes the connections on which a reply was swallowed, skipped or repeated: a client would take the next reply on such a connection for
+// the reply to another request.
 func (p *Proxy) cutAstray() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// look is the state of a lock in Redis at some instant between the times before and after.
+// look is the state of a lock in Redis at some instant between the times `before` and `after`.
 type look struct {
 	before, after time.Time
 	holders       []string

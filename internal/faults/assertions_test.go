@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// serverTrouble is one kind of server fault, with the assertions among A1 to A6 and A8 of SAFETY.md that may fail under it. The others must hold.
+// serverTrouble is one kind of fault. The assertions A1 to A6 and A8 of SAFETY.md must hold under this fault, except those that may fail according to
+// the fields `forgets` and `reckons`.
 type serverTrouble struct {
 	name string
 	args []string // of the server
