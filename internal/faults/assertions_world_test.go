@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// worldLease is the lease of the world's users. A third of it is longer than the usual stalls of a busy machine.
+// worldLease is the lease of the world's users. A third of this lease, the time between two renewals, is longer than the usual stalls of a busy
+// machine.
 const worldLease = 1500 * time.Millisecond
 
 // world is a server, with runtimes whose users contend for locks on it.
@@ -40,7 +41,7 @@ type world struct {
 	longest time.Duration // the longest wait after the trouble
 }
 
-// worldLock is one lock of the world: who held it, and how it looked in Redis.
+// worldLock is one lock of the world. It records who held the lock, and the states of the lock that the observer saw in Redis.
 type worldLock struct {
 	*locktest.Place
 
@@ -200,11 +201,11 @@ func (l *worldLock) overlaps() []string {
 	return spans.Overlaps()
 }
 
-// smallerTokens returns pairs of holders whose tokens contradict A1. Either the two tokens are equal, or the second holder asked for the lock after
-// the first had got its token, but got a smaller token.
+// smallerTokens returns the pairs of holders whose tokens contradict A1. In such a pair, the two tokens are equal, or the second holder got a smaller
+// token although it asked for the lock only after the first had got its token.
 //
-// If the server forgets a grant, its runtime may hand the grant on until it learns of the loss. The next holders then get tokens that were reserved
-// for this grant. So if forgets is true, smallerTokens uses the time at which the first holder of the grant asked.
+// If the server forgets a grant, the runtime that has this grant may hand it on to more holders until the runtime learns of the loss. These holders
+// get tokens that were reserved for the grant. So if forgets is true, smallerTokens uses the time at which the first holder of the grant asked.
 func (l *worldLock) smallerTokens(forgets bool) (wrong [][2]tenure) {
 	asked := map[string]time.Time{} // by id of the grant: when its first holder asked
 	for _, one := range l.tenures {

@@ -25,7 +25,7 @@ import (
 const (
 	backlogVar   = "HOLDFAST_BACKLOG"
 	backlogWatch = 3 * time.Second // how long the process watches itself once it has asked for all locks
-	backlogMost  = 9 * time.Second // the longest outage allowed: shorter than a third of the lease, after which an acquire gives up on Redis
+	backlogMost  = 9 * time.Second // the longest outage allowed: an acquire gives up on Redis after 10 s, a third of the lease
 	backlogEach  = 8 << 10         // the most bytes of heap for each waiter
 )
 

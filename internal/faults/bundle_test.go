@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Many locks that are acquired at the same time share one script call. If one of them is refused, the others are still granted. A lock may be
-// refused because its key holds something that is not a lock, or because the user has no right to its name. If a right is missing, Redis refuses
-// the whole call, and the runtime then sends a call for each lock.
+// Many locks that are acquired at the same time share one script call. If one of them is refused, the others are still granted. A lock may be refused
+// because its key holds something that is not a lock, or because the ACL of the Redis user does not allow its key. If the ACL does not allow one of
+// the keys, Redis refuses the whole call. Then the runtime sends a separate call for each lock.
 func TestFault_OneOfManyIsRefused(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -56,7 +56,7 @@ func TestFault_OneOfManyIsRefused(t *testing.T) {
 	}
 }
 
-// When the server has forgotten its scripts, the runtime loads them again, also the scripts that acquire or release many locks in one call.
+// When the server has forgotten its scripts, the runtime loads them again. This includes the scripts that acquire or release many locks in one call.
 func TestFault_ScriptsForManyAreForgotten(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

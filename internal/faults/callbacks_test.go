@@ -180,7 +180,7 @@ func TestFault_NameMapperThatPanics(t *testing.T) {
 
 func errorOf(_ *holdfast.Lease, err error) error { return err }
 
-// moody is a user-defined context. The context package calls its Value when a context derived from it ends.
+// moody is a user-defined context. When a context derived from a moody ends, the context package calls the moody's Value.
 type moody struct {
 	context.Context
 	mood func()

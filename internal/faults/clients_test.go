@@ -62,7 +62,8 @@ func TestFault_EveryClientOfGoRedis(t *testing.T) {
 	}
 }
 
-// showClientWorks gives each of two processes a client from the given function. They hold a lock, wait for it, wake each other and use a semaphore.
+// showClientWorks makes two runtimes, each with its own client from the given function. One runtime holds a lock, and its release wakes the waiter of
+// the other. Then both runtimes use a semaphore.
 func showClientWorks(t *testing.T, servers *clientServers, client makeClient) {
 	lease := locktest.Unhurried(1500 * time.Millisecond) // it is renewed twice a second
 	runtime := func() *holdfast.Runtime {

@@ -23,7 +23,7 @@ type clocked struct {
 	clock         *redistest.Clock
 	holder, other *holdfast.Runtime
 	renewed       []*holdfast.Lease // one for each place
-	fixed         []*holdfast.Lease // one for each place, on a lock with another name
+	fixed         []*holdfast.Lease // one for each place, of another lock than the renewed lease
 	permit        *holdfast.Lease   // of the only permit
 }
 
@@ -151,7 +151,7 @@ func TestFault_DeadHolderAndServerClockStepsBack(t *testing.T) {
 		defer proxy.Heal()
 		defer func() { <-held.Done() }()
 	}
-	for _, proxy := range links { // after all acquires, because the clock must step back before the first of these leases ends
+	for _, proxy := range links { // only after all acquires: from here on, the leases run out, and the clock must step back in time
 		proxy.Blackhole(true)
 	}
 	clock.Set(-time.Hour)

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestFault_SlotMovesToASilentMaster stops a master while a slot moves to it. When a call is for a free lock of this slot, the slot's old master
-// redirects the call to the stopped master, which does not answer. Meanwhile the other locks of the old master are not delayed, and no lease is lost
-// there.
+// TestFault_SlotMovesToASilentMaster begins to move a slot to another master, and stops that master. When a process tries to acquire a free lock in
+// this slot, the old master redirects the call to the stopped master, which does not answer. Meanwhile, calls for the locks in the old master's other
+// slots are not delayed, and the leases of these locks are not lost.
 func TestFault_SlotMovesToASilentMaster(t *testing.T) {
 	t.Parallel()
 	const moving = 5
@@ -34,7 +34,7 @@ func TestFault_SlotMovesToASilentMaster(t *testing.T) {
 	to.Pause()
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	for range 150 { // more than the goroutines of a gateway that follow redirections to one address
+	for range 150 { // a gateway has fewer goroutines (awayMax) that follow redirections to one address
 		free := rt.Lock(nameIn(t, moving))
 		group.Go(func() {
 			for ctx.Err() == nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_MasterLeavesTheCluster removes a master from a cluster. Two processes have their connections for plain messages at this master. The
-// connections do not break, so the processes have to notice by themselves that the master has left, and connect to another master. Then one process
-// lets a lock linger, and the other wants this lock. The first process must get the message that says so.
+// TestFault_MasterLeavesTheCluster removes a master from a cluster. Two processes receive their plain messages (not sharded ones) from this master.
+// Their connections do not break. So the processes have to notice by themselves that the master has left, and have to connect to another master. Then
+// one process lets a lock linger, and the other process demands this lock. The first process must receive the demand.
 func TestFault_MasterLeavesTheCluster(t *testing.T) {
 	t.Parallel()
 	const linger = 7 * time.Second

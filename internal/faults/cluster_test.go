@@ -196,7 +196,8 @@ func (l *moving) awaitProgress(t *testing.T) {
 	})
 }
 
-// TestFault_ManyLocksOverAllSlots holds and renews locks in many slots of a cluster. None is lost, and each renewal script is for one slot.
+// TestFault_ManyLocksOverAllSlots holds and renews locks in many slots of a cluster. No lock is lost. One call of the renewal script can renew only
+// locks in the same slot, so the runtime may need up to one call for each lock in each period.
 func TestFault_ManyLocksOverAllSlots(t *testing.T) {
 	t.Parallel()
 	const period, lease = 2 * time.Second, 6 * time.Second

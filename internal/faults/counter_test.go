@@ -44,7 +44,7 @@ func TestFault_CountInAFile(t *testing.T) {
 		var children []*childproc.Handle
 		s := newWeather(t, p)
 		s.flush()
-		if !p.Kind.Queued { // killed connections lose messages; without them, the head of a fair queue notices a release up to a second later
+		if !p.Kind.Queued { // killed connections lose messages, and then the head of a fair lock's queue notices a release up to a second late
 			s.kill()
 		}
 		for range counters {

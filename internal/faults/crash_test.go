@@ -18,8 +18,9 @@ import (
 
 func crashLease() time.Duration { return locktest.Unhurried(900 * time.Millisecond) }
 
-// keepings are the ways in which Redis persists writes. With everysec, while an earlier sync to the disk is still running, the server may answer a
-// command before it has written the command to the file. So even killing the server process may lose writes, like a power failure.
+// keepings are the ways in which Redis persists writes. With everysec, the server usually writes a command to the file before it answers the command.
+// But if an earlier sync to the disk is still running, the server may answer first. So not only a power failure may lose writes: killing the server
+// process may lose them, too.
 var keepings = map[string]struct {
 	args  []string
 	keeps bool

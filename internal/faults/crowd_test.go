@@ -31,7 +31,7 @@ func init() {
 	childproc.Register("spinner", func() { inChild(spin) })
 }
 
-// crowdOrder is the task of the child, crowdReport its result.
+// crowdOrder is the task of a child, and crowdReport is the result of that task.
 type (
 	crowdOrder struct {
 		Addr, Kind, Name string
@@ -184,7 +184,7 @@ func visits(ctx context.Context, pause time.Duration, once func() (bool, error))
 	}
 }
 
-// withPeer calls `do` with a lock of another implementation, whose TryLock listens to no messages.
+// withPeer calls `do` with a lock of the stand-in for Redisson. TryLock of such a lock listens to no messages.
 func withPeer(order crowdOrder, do func(lock *redissonpeer.RLock) error) error {
 	client := redis.NewClient(&redis.Options{Addr: order.Addr})
 	defer func() { _ = client.Close() }()

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// gap is the time from one look of the observer to the next. It is long when this process or the server did not run.
+// gap is the time from one call of lookAt to the next. A gap is long if this process or the server did not run for a while.
 type gap struct{ from, to time.Time }
 
 type gaps []gap

@@ -67,9 +67,9 @@ func showDeadConnections(t *testing.T, name string) {
 	locktest.Await(t, "the last dead connection to be given up", func() bool { return rt.Check(t.Context()) == nil })
 }
 
-// Connections die silently, and the lease is short. New connections are silent too, until the number of hanging calls has reached the runtime's
-// limit. The runtime stops waiting for an answer before the client's ReadTimeout ends the connection, so no caller waits for that timeout. Soon
-// after new connections work again, releases and acquires are executed.
+// All connections die silently, and the lease is short. New connections are silent, too. They work again only when the number of hanging calls has
+// reached the runtime's limit. The runtime does not wait for the client's ReadTimeout: it stops waiting for a call's answer earlier than that. So
+// releases and acquires are executed soon after new connections work again.
 func TestFault_DeadConnectionsAndAShortLease(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "no timeouts", "a minute"} {
@@ -145,7 +145,7 @@ func newDyingClient(t *testing.T, p *locktest.Place, name string) (*redis.Client
 	return locktest.ClientWith(t, options), d
 }
 
-// die silences the connections through the proxy, and any made through it later.
+// die silences all connections through the proxy, including those that are made later.
 func (d *dying) die() { d.proxy.Blackhole(true) }
 
 // heal lets new connections live.

@@ -21,7 +21,8 @@ const (
 	window = 2 * time.Second
 )
 
-// late has two ways for requests to be late: the client still waits for their replies, or it has given up their connections.
+// late has the two situations in which a delayed request may arrive at Redis. Either the client still waits for the reply, or it has given up the
+// connection.
 var late = map[string]struct {
 	patience time.Duration // of the client
 	orphan   time.Duration // how long an orphan may stay once all requests have arrived
@@ -31,8 +32,8 @@ var late = map[string]struct {
 	"connection given up": {30 * time.Millisecond, window + soon},
 }
 
-// Every request is delayed until its caller has given up. No orphan stays, nothing counts twice, no answer is false, and there is exactly one
-// next holder.
+// Every request is delayed until its caller has given up. No orphan remains, no call takes effect twice, all answers are correct, and each lock has
+// exactly one next holder.
 func TestFault_RequestComesAfterItsCallersEnd(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -240,7 +241,7 @@ func overtakeAcquire(t *testing.T, w *wire) {
 	locktest.Await(t, "the late acquire", func() bool {
 		return w.Exists(t) || time.Since(start) > 2*delay && !w.late()
 	})
-	if w.Exists(t) { // otherwise a busy machine did not send the acquire in time
+	if w.Exists(t) { // on a busy machine the acquire may not have been sent at all, and then there is no orphan
 		w.assertNoOrphan(t, window+soon)
 	}
 	w.assertNext(t, w.wait(t))

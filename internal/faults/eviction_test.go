@@ -76,8 +76,8 @@ func showEviction(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime, 
 	}
 }
 
-// lastTold records the times at which leases end from now on. The returned function waits until all leases have ended, and returns the time at which
-// the last one ended.
+// lastTold starts to watch the given leases. The returned function waits until all of them have ended, and returns the time at which the last one
+// ended.
 func lastTold(t *testing.T, leases []*holdfast.Lease) func() time.Time {
 	told := make([]time.Time, len(leases))
 	var all sync.WaitGroup
@@ -97,7 +97,7 @@ func lastTold(t *testing.T, leases []*holdfast.Lease) func() time.Time {
 	}
 }
 
-// evictEverything keeps the server out of memory until it has evicted all locks.
+// evictEverything limits the server's memory to one byte until the server has evicted all locks.
 func evictEverything(t *testing.T, all []held) {
 	client := all[0].Redis
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())

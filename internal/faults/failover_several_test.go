@@ -69,8 +69,9 @@ func TestFault_OneOfSeveralFailsOver(t *testing.T) {
 	}
 }
 
-// TestFault_SentinelsWithoutQuorum leaves too few Sentinels to replace the master. Locks work while the master serves, also in a process that
-// starts at that time. When the master dies, holders learn of their losses in time, and nobody gets a lock until the Sentinels are back.
+// TestFault_SentinelsWithoutQuorum leaves too few Sentinels to replace the master. Locks work as long as the master runs, even in a process that
+// starts when the Sentinels are already gone. When the master dies, holders learn of their losses in time, and nobody gets a lock until the Sentinels
+// are back.
 func TestFault_SentinelsWithoutQuorum(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartGuarded(t, time.Second)

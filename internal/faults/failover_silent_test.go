@@ -61,9 +61,9 @@ func showSilentMasterReplaced(t *testing.T) {
 	releases.Wait()
 	took := time.Since(start)
 	t.Logf("confirmed %v after the failover", took.Round(time.Millisecond))
-	// Usually the releases wait in line. As soon as the new master is known, they go to it. But while a master is silent, the gateway sends it one call
-	// at a time as a probe, and one of the releases may be such a probe. This release hangs at the old master. It is repeated when its window has
-	// passed (rpc.Window, the longest time that one attempt may take). The runtime gives up its connections to the old master only later, after four
-	// windows of the runtime's lease.
+	// Usually the releases wait in the gateway until it knows the new master, and are then sent there. But while a master is silent, the gateway
+	// sends it one call at a time as a probe. One of the releases may be such a probe, and then it hangs at the old master. The runtime repeats this
+	// release after rpc.Window, the longest time that one attempt may take. It gives up the connections to the old master only later, after four
+	// windows of its lease.
 	assert.Less(t, took, rpc.Window(length)+failoverLease/3+2*stalls.Slack())
 }

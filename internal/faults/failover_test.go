@@ -82,13 +82,13 @@ type failover struct {
 	took     []time.Duration // until all callers had an answer again
 }
 
-// crew is the goroutines that want one lock, and what they got.
+// crew is a group of goroutines that want the same lock, with a record of what they got.
 type crew struct {
 	kind  string
 	name  string
 	spans locktest.Spans
 
-	excludes *locktest.Spans // the crew's spans may not overlap these; if nil, they may not overlap each other
+	excludes *locktest.Spans // if set, no span of the crew overlaps one of these; if nil, no two spans of the crew overlap
 
 	mu      sync.Mutex
 	tokens  []int64

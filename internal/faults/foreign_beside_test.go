@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// While a lock is held, another program turns a key beside the lock's own key into a set. The lock can still be released, and freed by force. An
-// operation that needs the key that is now a set fails, and the error names that key.
+// While a lock is held, another program turns a key beside the lock's own key into a set. The holder can still release the lock, and ForceRelease can
+// still free it. An operation that needs the changed key fails, and its error names that key.
 func TestFault_KeyBesideTheLockIsASet(t *testing.T) {
 	t.Parallel()
 	for pattern, kind := range map[string]string{
@@ -108,7 +108,7 @@ func TestFault_KeyOfALeaderIsASet(t *testing.T) {
 	assert.Zero(t, p.Redis.Exists(t.Context(), m.raw).Val())
 }
 
-// counts are operations on each kind that counts. The first one sets a number.
+// counts returns the operations of each kind of object that keeps a count. The first operation of each kind sets the count.
 func counts(rt *holdfast.Runtime, name string) map[string][]func(ctx context.Context) error {
 	semaphore, permits, latch := rt.Semaphore(name), rt.PermitSemaphore(name), rt.CountDownLatch(name)
 	return map[string][]func(ctx context.Context) error{
@@ -139,7 +139,7 @@ func counts(rt *holdfast.Runtime, name string) map[string][]func(ctx context.Con
 	}
 }
 
-// mapped is a lock with a key that is not its name, and two runtimes that use it.
+// mapped is a lock whose key in Redis differs from its name, together with two runtimes that use the lock.
 type mapped struct {
 	t         *testing.T
 	redis     redis.UniversalClient

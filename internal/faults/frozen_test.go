@@ -106,7 +106,7 @@ func lostLate(t *testing.T, lease *holdfast.Lease) time.Duration {
 	return told.Sub(deadline)
 }
 
-// callMany makes more calls at once than can have a connection or wait for one. Still, every call ends in time.
+// callMany makes so many calls at once that some of them can neither have a connection nor wait for one. Still, every call ends in time.
 func callMany(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime) {
 	var calls sync.WaitGroup
 	for i := range 200 {

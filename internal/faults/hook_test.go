@@ -304,7 +304,7 @@ func TestFault_HookThatEndsItsGoroutine(t *testing.T) {
 					}
 					close(ended)
 				}()
-				err := do() // if `do` returns, the hook has ended another goroutine: a worker, or a caller of another call
+				err := do() // if `do` returns, the hook has ended another goroutine: a worker, or the goroutine of another caller
 				returned = true
 				assert.True(t, err == nil || name == "try", "%s returned %v", name, err)
 			}()

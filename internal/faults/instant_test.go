@@ -150,7 +150,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	server.ClockTTL(true)
 	t.Cleanup(server.Close)
 	w := &wire{Place: &locktest.Place{Kind: kind, Name: "orders"}, rt: bubbleRuntime(t, server), other: bubbleRuntime(t, server)}
-	for range 2 { // the first round connects and loads the scripts; a fenced lock has only one token in its first turn
+	for range 2 { // the first round connects, loads the scripts, and ends the first turn, in which a fenced lock has only one token
 		lease, err := try(t.Context(), t, w, func() {})
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
@@ -221,8 +221,9 @@ func bubbleRuntimeWith(t *testing.T, server *miniredis.Miniredis, silent *atomic
 	return rt
 }
 
-// farConn is a connection that becomes slow when its first script is sent. A connection for messages carries no scripts, so it stays fast. It must,
-// because go-redis opens it under a mutex: in a bubble of testing/synctest, time stands still as long as any goroutine waits for a mutex.
+// farConn is a connection that becomes slow when its first script is sent. A connection for messages carries no scripts, so it stays fast. It has to
+// stay fast, because go-redis opens such a connection under a mutex: in a bubble of testing/synctest, time stands still as long as any goroutine
+// waits for a mutex.
 type farConn struct {
 	net.Conn
 	isFar  atomic.Bool

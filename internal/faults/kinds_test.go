@@ -20,22 +20,22 @@ const wokenIn = 100 * time.Millisecond
 // spinMax is the longest pause of a spin lock's waiter, which listens to no messages.
 const spinMax = 128 * time.Millisecond
 
-// In TestFault_KindsWakeOneAnother, a lock is held as one kind, and a waiter wants the lock of that name as the same kind or another. The holder and
-// the waiter are in the same process or in two. The release wakes the waiter.
+// In TestFault_KindsWakeOneAnother, a waiter wants a lock that is held. The holder and the waiter use the same name, but each of them may use another
+// kind of lock. They are in the same process or in two. The release wakes the waiter.
 func TestFault_KindsWakeOneAnother(t *testing.T) {
 	t.Parallel()
 	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {
 		for round := range 4 {
 			held := locktest.Acquire(t, holder.Lock(first, "orders"))
 			waiting := waiter.Lock(other, "orders").AcquireAsync(t.Context())
-			<-time.After(1100*time.Millisecond + time.Duration(round)*170*time.Millisecond) // so that a poll comes at a different time around each release
+			<-time.After(1100*time.Millisecond + time.Duration(round)*170*time.Millisecond) // each round releases at another point between two polls
 			assertWoken(t, waiter, held, waiting)
 		}
 	})
 }
 
-// In TestFault_NextInLineIsWokenByAnotherKind, two waiters queue for a fair lock, while the lock of that name is held, mostly as another kind. The
-// first waiter in the queue gives up. Then the release wakes the second.
+// In TestFault_NextInLineIsWokenByAnotherKind, two waiters queue for a fair lock. Meanwhile, the lock of that name is held, in most cases as a lock
+// of another kind. The first waiter in the queue gives up. Then the release wakes the second waiter.
 func TestFault_NextInLineIsWokenByAnotherKind(t *testing.T) {
 	t.Parallel()
 	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {

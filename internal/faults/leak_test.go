@@ -80,7 +80,7 @@ func (l *leaky) keeps(t *testing.T) {
 	}
 }
 
-// dropped returns the result of acquire; the lease itself is dropped with acquire's frame.
+// dropped calls acquire and returns its result. When acquire has returned, its frame no longer refers to the lease.
 //
 //go:noinline
 func dropped[T any](acquire func() T) T { return acquire() }
@@ -124,7 +124,8 @@ func TestLeak_FixedLeaseIsReportedOnly(t *testing.T) {
 	locktest.Stays(t, "the lease is held, and reported once", 2500*time.Millisecond, func() bool { return l.Exists(t) && len(l.leaks()) == 1 })
 }
 
-// A lease is not leaked as long as somebody uses the channel that Done returned or the context that Context returned, or Do is running.
+// A lease is not leaked while Do is running. It is also not leaked as long as somebody uses the lease, the channel that Done returned, or the context
+// that Context returned.
 func TestLeak_LeaseInUseIsNone(t *testing.T) {
 	t.Parallel()
 	use := map[string]func(t *testing.T, l *leaky){

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// TestFault_MereListenerCostsLittle counts how often a process gets a lock, with and without a monitor that listens to every release. It counts
-// without the monitor twice, before and after the count with it, so that a change in the load of the machine affects both results.
+// TestFault_MereListenerCostsLittle counts how often a process gets a lock, with and without a monitor that listens to every release. The count with
+// the monitor comes between two counts without it, so a change in the load of the machine affects both results.
 func TestFault_MereListenerCostsLittle(t *testing.T) {
 	const least = 0.5 // of the rate without a monitor; about 1 is expected, but the machine may be busy with other things
 	settle, span := time.Second, time.Duration(locktest.Scaled(2_000, 500))*time.Millisecond

@@ -99,7 +99,7 @@ func (s *siege) inspect(id uint64) *protocol.Inspect {
 	return &protocol.Inspect{ID: id, Kind: protocol.Kind(s.place.Kind.Name), Lock: s.place.Name}
 }
 
-// eachBlocked runs `show` for every way in which a requester can block, each time with one kind of lock for each sort of lock actor.
+// eachBlocked runs `show` for every way in which a requester can block, and for both sorts of lock actor (see eachSort).
 func eachBlocked(t *testing.T, show func(t *testing.T, s *siege)) {
 	for name := range blocked {
 		t.Run(name, func(t *testing.T) {
@@ -122,8 +122,8 @@ func newSiege(t *testing.T, p *locktest.Place, requester string) *siege {
 	return s
 }
 
-// While a requester blocks, the lock that answers it continues: it serves others, is renewed, and delivers the answers in order once the requester
-// stops blocking.
+// A requester blocks the delivery of a lock's answers. The lock still serves other callers, and its leases are still renewed. When the requester
+// stops blocking, it gets the answers in order.
 func TestFault_RequesterThatBlocksKeepsNobody(t *testing.T) {
 	t.Parallel()
 	eachBlocked(t, func(t *testing.T, s *siege) {

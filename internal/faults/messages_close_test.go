@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// newSystem returns an actor system of the user's that logs nothing.
+// newSystem returns an actor system that logs nothing. Tests give it to the runtime in Options.System, as a user may do with a system of their own.
 func newSystem(t *testing.T, options ...actor.ConfigOption) *actor.ActorSystem {
 	system := actor.NewActorSystem(append([]actor.ConfigOption{
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
@@ -139,7 +139,7 @@ func (a *asker) keepAsking(system *actor.ActorSystem, pid *actor.PID, ended chan
 	}
 }
 
-// Requests made before Close are answered, each once, before Close returns; protoactor answers later ones.
+// Each request made before Close is answered exactly once, before Close returns. Protoactor answers later requests.
 func TestFault_CloseTellsEveryRequester(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
