@@ -217,8 +217,10 @@ func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	case s.phase != free && s.phase != acquiring:
 		// The message comes from an earlier release, from this process's own release, or from a force-release. This process notices a force-release when it
 		// renews the lease, or asks Redis about a fixed one (look.go).
+		s.beside = m.Beside
 		s.turns.Overheard(m.Releases)
 	default:
+		s.beside = m.Beside
 		if at := s.turns.Hear(&s.policy.Policy, now, m.Releases); at != clock.Never {
 			s.wake(now, at)
 		}
@@ -271,6 +273,6 @@ func (s *State) unlistenAll() {
 
 // unlisten ends the subscription to the lock's own channel: the channel of releases or of a row.
 func (s *State) unlisten() {
-	s.watch = wait.Unwatched
+	s.watch, s.beside = wait.Unwatched, 0
 	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
 }

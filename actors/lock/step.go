@@ -54,6 +54,7 @@ type State struct {
 	turns    *turns.Turns
 	ownTurns turns.Turns // `turns` points to this, unless several contenders take their turns together
 	channel  string      // the channel that is subscribed to
+	beside   int         // number of other actors of this process that are subscribed to this channel: they want the lock as another kind
 	row      int64       // the row whose calls arrive on `channel` (turns.Row), or 0 if `channel` is the channel of releases
 
 	crowded  bool          // the last refusal named a place in a crowd; kept here so that acquires of a free lock need not ask Turns

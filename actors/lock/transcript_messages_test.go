@@ -32,11 +32,13 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 	case "ready":
 		return p.Ready(a)
 	case "message":
-		releases := 1
-		if n := a.Values["releases"]; n != "" {
-			releases = p.Number(n)
+		m := wait.ChannelMessage{Channel: p.Channel, Releases: 1}
+		for name, value := range map[string]*int{"releases": &m.Releases, "beside": &m.Beside} {
+			if n := a.Values[name]; n != "" {
+				*value = p.Number(n)
+			}
 		}
-		return wait.ChannelMessage{Channel: p.Channel, Releases: releases}
+		return m
 	case "alarm":
 		return wait.Alarm{}
 	case "due": // the watchdog reports that the deadline is near or, with the word "suspect", that a renewal has failed

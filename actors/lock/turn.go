@@ -466,7 +466,7 @@ func (s *State) lateRelease() error {
 func (s *State) stayOut(now time.Duration, m *callDone) {
 	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // receivers is negative if others still hold the lock, so that no message was sent
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
-			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
+			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers + s.beside, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
 			Crowds: s.member == nil && s.policy.Standalone,
 		})
 	}
@@ -478,10 +478,10 @@ func (s *State) listens() bool {
 }
 
 // idlers returns the number of subscribers that receive the messages of this process's releases but do not want the lock. They include this process
-// if it is subscribed.
+// if it is subscribed, unless it wants the lock as another kind, too: all its actors share one subscription.
 func (s *State) idlers() int {
 	idlers := s.turns.MereListeners()
-	if s.listens() {
+	if s.listens() && s.beside == 0 {
 		idlers++
 	}
 	return idlers

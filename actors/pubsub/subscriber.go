@@ -268,7 +268,7 @@ func (s *subscriber) onUpdates(c actor.Context, l *link) {
 				state.tell(wait.ChannelMessage{Channel: channel, Texts: update.texts})
 			}
 		case state.ready:
-			state.tell(wait.ChannelMessage{Channel: channel, Releases: update.messages, Texts: update.texts})
+			state.tell(wait.ChannelMessage{Channel: channel, Releases: update.messages, Beside: len(state.waiting) - 1, Texts: update.texts})
 		}
 	}
 	if again > 0 {

@@ -61,10 +61,12 @@ type (
 		Channel string
 		Among   int
 	}
-	// ChannelMessage says that the lock was released, and how often since the last ChannelMessage.
+	// ChannelMessage says that the lock was released, and how often since the last ChannelMessage. Beside is the number of other actors of this
+	// process that get the message, too.
 	ChannelMessage struct {
 		Channel  string
 		Releases int
+		Beside   int
 		Texts    map[string]struct{} // only for the demand channel: its messages, each of which has a grant and the key of the grant's lock
 	}
 )

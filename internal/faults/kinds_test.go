@@ -3,10 +3,12 @@ package faults_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +18,9 @@ import (
 
 // wokenIn bounds the time from a release until a waiter has the lock.
 const wokenIn = 100 * time.Millisecond
+
+// turnsIn bounds the wait for a lock that another kind of lock passes on all the time.
+const turnsIn = 200 * time.Millisecond
 
 // spinMax is the longest pause of a spin lock's waiter, which listens to no messages.
 const spinMax = 128 * time.Millisecond
@@ -54,7 +59,7 @@ func TestFault_NextInLineIsWokenByAnotherKind(t *testing.T) {
 }
 
 // pairs runs `show` in a bubble of testing/synctest for each pair of lock kinds that exclude each other, with one runtime and with two.
-func pairs(t *testing.T, show func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime)) {
+func pairs(t *testing.T, show func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime), hooks ...redis.Hook) {
 	for _, holder := range locktest.Kinds {
 		for _, waiter := range locktest.Kinds {
 			if holder.Mode != waiter.Mode {
@@ -65,10 +70,10 @@ func pairs(t *testing.T, show func(t *testing.T, holder, waiter locktest.Kind, f
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
 						server := locktest.NewBubble(t)
-						first := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+						first := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{}, hooks...)
 						other := first
 						if processes > 1 {
-							other = server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+							other = server.Runtime(t, &locktest.Pipes{}, holdfast.Options{}, hooks...)
 						}
 						show(t, holder, waiter, first, other)
 					})
@@ -91,4 +96,57 @@ func assertWoken(t *testing.T, waiter locktest.Kind, held *holdfast.Lease, waiti
 	}
 	assert.Less(t, time.Since(released), bound)
 	require.NoError(t, lease.Release(context.Background()))
+}
+
+// In TestFault_KindsTakeTurns, two goroutines want a lock all the time. Another one, in the same process or in another one, wants the lock as another
+// kind, again and again. It never waits for longer than a few turns. Fair locks as holders are left out: they are passed on in the order of their queue.
+func TestFault_KindsTakeTurns(t *testing.T) {
+	t.Parallel()
+	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {
+		if holder.Name == waiter.Name || holder.Queued || waiter.Deaf { // a waiter that polls may miss the moments in which the lock is free
+			return
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		hold := func(lock *holdfast.Lock) error {
+			return lock.Do(ctx, func(context.Context) error {
+				<-time.After(time.Millisecond)
+				return nil
+			})
+		}
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				for hold(holder.Lock(first, "orders")) == nil {
+				}
+			})
+		}
+		longest := time.Duration(0)
+		for range 20 {
+			asked := time.Now()
+			err := hold(waiter.Lock(other, "orders"))
+			longest = max(longest, time.Since(asked))
+			if !assert.NoError(t, err) {
+				break
+			}
+		}
+		stop()
+		all.Wait()
+		assert.Less(t, longest, turnsIn)
+	}, remote{})
+}
+
+// remote is a client's hook. Each of the client's calls takes as long as on a network, so that replies do not always come before messages.
+type remote struct{}
+
+func (remote) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (remote) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (remote) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		defer func() { <-time.After(100 * time.Microsecond) }()
+		<-time.After(100 * time.Microsecond)
+		return next(ctx, cmds)
+	}
 }
