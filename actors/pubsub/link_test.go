@@ -88,6 +88,35 @@ func TestSubscriber_DemandBesideAConfirmation(t *testing.T) {
 	}
 }
 
+// The actors of a channel get its messages first in turn: the first one is nearly always also the first to try for the lock.
+func TestSubscriber_EachIsFirstInTurn(t *testing.T) {
+	system := actor.NewActorSystem()
+	defer system.Shutdown()
+	s, order := New(Config{Root: system.Root}), ""
+	l := &link{config: &s.Config, owner: actor.NewPID("", "nobody"), told: map[string]channelUpdate{}}
+	state := &channelState{link: l, ready: true}
+	for _, name := range []string{"a", "b", "c"} {
+		state.waiting = append(state.waiting, &caller{call: func(message any) {
+			assert.Equal(t, wait.ChannelMessage{Channel: "channel", Releases: 1, Beside: 2}, message)
+			order += name
+		}})
+	}
+	s.channels["channel"] = state
+	for range 4 {
+		require.NoError(t, l.take(&redis.Message{Channel: "channel"}))
+		s.onUpdates(nil, l)
+	}
+	assert.Equal(t, "abcbcacababc", order)
+}
+
+// caller is an actor that passes each message to a function.
+type caller struct {
+	standstill
+	call func(message any)
+}
+
+func (c *caller) Send(message any) { c.call(message) }
+
 // If a server answers the handshake and the first ping, and nothing after that, the link keeps the connection for deadAfter. Then it makes the next
 // one, whatever the client's timeouts are.
 func TestLink_SilentConnectionIsReplaced(t *testing.T) {

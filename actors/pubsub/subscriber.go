@@ -329,9 +329,14 @@ func (s *subscriber) retry(c actor.Context) {
 	}
 }
 
+// tell sends a message to each waiter, and moves the first one behind the others. Whoever gets the message of a release first also tries first, as
+// Send usually runs the actor. In a fixed order, the first one would have the lock nearly always, and the last one nearly never.
 func (c *channelState) tell(message any) {
 	for _, who := range c.waiting {
 		who.Send(message)
+	}
+	if len(c.waiting) > 1 {
+		c.waiting = append(c.waiting[1:], c.waiting[0])
 	}
 }
 
