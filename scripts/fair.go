@@ -55,9 +55,9 @@ func acquireFair(s *Site, raw string, t Terms) Call {
 }
 
 func releaseFair(s *Site, raw string, t Terms) Call {
-	c := newCall(s.of(fairRelease), 5, 7, -1)
+	c := newCall(s.of(fairRelease), 5, 8, -1)
 	c.Command = append(c.Command, raw, QueueKey(raw), timeoutKey(raw), waitingKey(raw), LockChannel(raw),
-		t.Grant, s.Publish, t.Heir, t.HeirLease.Milliseconds(), s.FairWait.Milliseconds(), t.keep(), Nobody(t.Grant))
+		t.Grant, s.Publish, t.Heir, t.HeirLease.Milliseconds(), s.FairWait.Milliseconds(), t.keep(), Nobody(t.Grant), t.TurnEnds)
 	return c
 }
 

@@ -1,5 +1,6 @@
 -- fair_release: free the lock if this grant holds it. The heir is the first waiter of this runtime. If the heir is next in the queue,
--- give it the lock; otherwise wake the next waiter and the waiters of other kinds of lock.
+-- give it the lock; otherwise wake the next waiter and the waiters of other kinds of lock. If the turn of this runtime ends, the heir gets the lock
+-- only if there are no waiters of other kinds: they would never find the lock free.
 --
 -- If this grant does not hold the lock but waits for it, remove it from the queue. If it was the head, the next waiter is the head
 -- now. If this is the heir and the lock is free, give the heir the lock; otherwise wake the new head, so that it learns its place.
@@ -22,12 +23,13 @@
 -- ARGV[5] wait       ms for which a place in the queue is kept
 -- ARGV[6] keep       ms for which the lock stays taken | 0
 -- ARGV[7] nobody     owner field of a lock that stays taken
+-- ARGV[8] turn_ends  1 | 0
 --
 -- Returns the number of subscribers that were notified | {held, heir} (the heir has the lock now; held is 1 if this call has taken the
 -- lock from this grant, else 0) | nil (this grant does not hold the lock)
 local lock, queue, timeouts, waiting, channel, next_lock = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local keep, nobody = ARGV[6], ARGV[7]
+local keep, nobody, turn_ends = ARGV[6], ARGV[7], ARGV[8]
 -- @include lib/begin_lease.lua
 -- @include lib/owner.lua
 -- @include lib/fair_queue.lua
@@ -47,12 +49,14 @@ local q, now = queue_of(queue, timeouts, waiting), server_now()
 local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant)
 if q and next_lock ~= lock then close_gaps(q, wait) end -- otherwise the next call does it, for the same queue
 local head = q and (held or left) and drop_stale(q, now)
-if head and head == heir and not kept and (held or redis.call('exists', lock) == 0) then
+local inherits = head and head == heir and not kept and (held or redis.call('exists', lock) == 0)
+local others = inherits and held and turn_ends == '1' and redis.call(publish, channel, '0')
+if inherits and (others or 0) == 0 then
   take(lock, q, heir, heir_lease, wait)
   return {held and 1 or 0, heir}
 end
 local told = wake(head)
-if held then return told + redis.call(publish, channel, '0') end
+if held then return told + (others or redis.call(publish, channel, '0')) end
 if heir ~= '' and redis.call('hexists', lock, heir) == 1 then
   if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
   return {0, heir}

@@ -221,6 +221,24 @@ func TestFairRelease_TellsWaitersOfOtherKinds(t *testing.T) {
 	})
 }
 
+// At the end of a turn the heir gets the lock only if nobody waits for another kind of lock.
+func TestFairRelease_EndsATurn(t *testing.T) {
+	on(t, func(b bed) {
+		for _, grant := range []string{us + ":1", us + ":2", us + ":3"} {
+			b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
+		}
+		released := b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1", Heir: us + ":2", HeirLease: time.Minute, TurnEnds: true})
+		assert.Equal(b, scripts.Released{Held: true, Heir: us + ":2"}, released, "nobody else waits")
+
+		published := b.listening(scripts.LockChannel(b.name))
+		released = b.give(scripts.FairLock, scripts.Terms{Grant: us + ":2", Heir: us + ":3", HeirLease: time.Minute, TurnEnds: true})
+		assert.Equal(b, scripts.Released{Held: true, Receivers: 1}, released)
+		assert.Equal(b, []string{"0"}, published())
+		assert.Empty(b, b.fields())
+		assert.Equal(b, []string{us + ":3"}, b.queue(), "the heir keeps its place")
+	})
+}
+
 func TestFairRelease_ALeavingHeadMakesTheNextOneFirst(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.WaiterChannel(b.name, them+":1"))

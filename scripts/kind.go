@@ -155,7 +155,7 @@ func (s *Site) of(script *Script) *Script {
 type Terms struct {
 	Grant      string        // owner field of the grant that the call is about
 	From       string        // of a pass: the grant that ends
-	TurnEnds   bool          // of a pass: the turn ends, so other processes go first
+	TurnEnds   bool          // of a pass, or of a release with an heir: the turn ends, so other waiters go first
 	Idlers     int           // of a pass that ends a turn: number of subscribers that do not want the lock
 	Lease      time.Duration // of acquire and pass
 	WriteGrant string        // of an acquire: the grant with which the same owner already holds the write lock

@@ -138,7 +138,7 @@ func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
 		return // the grant was abandoned meanwhile, and is released in the background
 	}
-	s.pending.inherited, s.wokenFor = m.sent, now
+	s.pending.inherited, s.pending.began, s.wokenFor = m.sent, m.began, now
 	if s.recall() {
 		s.inherit(now)
 	} else {
@@ -159,7 +159,7 @@ func (s *State) onPromoted(now time.Duration, m promoted) {
 	if s.phase != free || s.queue.Len == 0 || s.failures.Count > 0 {
 		return
 	}
-	if s.retryAt = now; s.pending.standing && !m.called {
+	if s.retryAt = max(now, s.turns.OpensAt()); s.pending.standing && !m.called {
 		s.listen()
 		s.retryAt += confirmMax
 	}
@@ -218,6 +218,9 @@ func (s *State) onGranted(now time.Duration, m *callDone) {
 		return
 	}
 	s.turn = turn{start: now}
+	if s.pending.inherited > 0 {
+		s.turn.start = s.pending.began
+	}
 	s.turns.Won(&s.policy.Policy, now, m.sent)
 	s.begin(m.sent, m.acquired.Tokens)
 }

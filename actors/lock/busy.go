@@ -192,7 +192,11 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 			return
 		}
 	}
-	if now < s.turns.OpensAt() || s.address.Kind.Grants == scripts.GrantPerHolder { // the group decides which waiters try
+	if s.address.Kind.Grants == scripts.GrantPerHolder { // the group decides which waiters try
+		return
+	}
+	if opens := s.turns.OpensAt(); now < opens {
+		s.wake(now, opens)
 		return
 	}
 	at := now + s.policy.Spread(m.Among)
@@ -207,7 +211,7 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	switch {
 	case !s.address.Kind.TakesTurns():
-		s.wake(now, now)
+		s.wake(now, max(now, s.turns.OpensAt()))
 	case m.Channel != s.channel: // of a subscription that has ended
 	case s.row > 0:
 		s.turns.Called(now, s.policy.HandoffFor)

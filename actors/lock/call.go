@@ -18,10 +18,10 @@ type (
 	// woken says when to try again: the group has received a release message, or knows of a free grant.
 	woken struct{ at time.Duration }
 	// inherited says that a release of this process has made the first contender in Redis' queue the holder. id is that contender's grant; the release
-	// was sent at `sent`.
+	// was sent at `sent`, in a turn that began at `began`.
 	inherited struct {
-		id   string
-		sent time.Duration
+		id          string
+		sent, began time.Duration
 	}
 	// promoted ends a contender's standby. If called is set, the contender asks at once: it is probably the first in Redis' queue, or the holder.
 	promoted struct{ called bool }

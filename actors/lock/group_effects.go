@@ -136,7 +136,7 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 	for i := range effects {
 		switch e := &effects[i]; e.Do {
 		case wait.DoCall:
-			h.onCall(s, e.Call.(*lockCall))
+			h.onCall(now, s, e.Call.(*lockCall))
 			h.effects = append(h.effects, *e)
 		case wait.DoAnswer:
 			h.onAnswer(now, s, e.Request)
@@ -160,14 +160,15 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 //
 // The release of a fair lock names an heir: the grant that a contender of this process waits for. If the heir is first in Redis' queue, the release
 // script grants it the lock at once, so neither a message nor another attempt is needed. With AckReplicas no heir is named, because only an acquire
-// can wait for replicas.
+// can wait for replicas. Once the turn has lasted long enough, waiters of other kinds of lock go first (Terms.TurnEnds).
 //
 // A writer may acquire the read lock as well. The call then names the writer's own grant, so that the script lets this writer read.
-func (h *Group) onCall(s *State, call *lockCall) {
+func (h *Group) onCall(now time.Duration, s *State, call *lockCall) {
 	call.state, call.changes = s, h.spare.changes
 	switch {
 	case (call.do == callRelease || call.do == callOrphan) && s.address.Kind.Queued && h.policy.AckReplicas == 0:
 		call.terms.Heir, call.terms.HeirLease = h.heir()
+		call.terms.TurnEnds = s.turnOver(now)
 	case call.do == callAcquire && s.queue.Len > 0:
 		if writer := h.above(s.queue.Front()); writer != nil {
 			call.terms.WriteGrant, writer.grant.lasting = writer.grant.ID, true
@@ -191,7 +192,7 @@ func (h *Group) heir() (id string, lease time.Duration) {
 // inherit notifies the heir that it holds the lock.
 func (h *Group) inherit(done *callDone) {
 	if s := h.contender(done.call.terms.Heir); s != nil {
-		h.again = append(h.again, again{s, inherited{done.call.terms.Heir, done.sent}})
+		h.again = append(h.again, again{s, inherited{done.call.terms.Heir, done.sent, done.call.state.turn.start}})
 	}
 }
 

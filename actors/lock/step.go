@@ -115,6 +115,7 @@ type pendingGrant struct {
 	passed         time.Duration // if the attempt is a pass: the earliest instant at which a copy of it may have run
 	standing       bool          // the grant is in Redis' queue, and must be removed from there when it is abandoned
 	inherited      time.Duration // when this process sent the release that made this grant the holder in Redis, or 0 if there was none
+	began          time.Duration // when the turn of that release began, which continues
 }
 
 // busy is what is known about the holder from the last refusal of an attempt.

@@ -464,11 +464,14 @@ func (s *State) lateRelease() error {
 // stayOut decides how long this process pauses after a confirmed release. Without a pause, the process that releases a lock would nearly always win
 // it again, because the others learn of the release later.
 func (s *State) stayOut(now time.Duration, m *callDone) {
-	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // receivers is negative if others still hold the lock, so that no message was sent
+	switch {
+	case s.address.Kind.TakesTurns() && m.receivers >= 0: // receivers is negative if others still hold the lock, so that no message was sent
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
 			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers + s.beside, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
 			Crowds: s.member == nil && s.policy.Standalone,
 		})
+	case m.call.terms.TurnEnds && m.receivers > 0:
+		s.turns.Yield(now, m.sent)
 	}
 }
 

@@ -126,6 +126,10 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	}
 }
 
+// Yield leaves a slot to other kinds of lock, after a release that was sent at the instant `sent`. It is for kinds that do not take turns among
+// processes.
+func (y *Turns) Yield(now, sent time.Duration) { y.until = now + min(now-sent, yieldMax) }
+
 // Refusal describes an attempt that found the lock held by another process.
 type Refusal struct {
 	Sent        time.Duration

@@ -179,7 +179,7 @@ return for_each(5, function(KEYS_before, ARGV_before)
 local strange = redis.call('type', KEYS[KEYS_before + 1]).ok == 'string'
 local lock, queue, timeouts, waiting, channel, next_lock = KEYS[KEYS_before + 1], KEYS[KEYS_before + 2], KEYS[KEYS_before + 3], KEYS[KEYS_before + 4], KEYS[KEYS_before + 5], KEYS[KEYS_before + 6]
 local grant, publish, heir, heir_lease, wait = ARGV[ARGV_before + 1], ARGV[ARGV_before + 2], ARGV[ARGV_before + 3], ARGV[ARGV_before + 4], ARGV[ARGV_before + 5]
-local keep, nobody = ARGV[ARGV_before + 6], ARGV[ARGV_before + 7]
+local keep, nobody, turn_ends = ARGV[ARGV_before + 6], ARGV[ARGV_before + 7], ARGV[ARGV_before + 8]
 
 local function wake(head)
   if not head then return 0 end
@@ -196,12 +196,14 @@ local q, now = queue_of(queue, timeouts, waiting), server_now()
 local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant)
 if q and next_lock ~= lock then close_gaps(q, wait) end -- otherwise the next call does it, for the same queue
 local head = q and (held or left) and drop_stale(q, now)
-if head and head == heir and not kept and (held or redis.call('exists', lock) == 0) then
+local inherits = head and head == heir and not kept and (held or redis.call('exists', lock) == 0)
+local others = inherits and held and turn_ends == '1' and redis.call(publish, channel, '0')
+if inherits and (others or 0) == 0 then
   take(lock, q, heir, heir_lease, wait)
   return {held and 1 or 0, heir}
 end
 local told = wake(head)
-if held then return told + redis.call(publish, channel, '0') end
+if held then return told + (others or redis.call(publish, channel, '0')) end
 if heir ~= '' and not strange and redis.call('hexists', lock, heir) == 1 then
   if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
   return {0, heir}
