@@ -93,8 +93,9 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 }
 
 // RenewLockLease makes sure that this process holds the lock. It ignores the duration, because the watchdog renews the lock. If the lock was lost,
-// RenewLockLease acquires it again; if others hold it, the error is a *holdfast.BusyError. certmagic retries for up to a month. Before each attempt
-// it calls RenewLockLease, and then checks whether there is still something to do.
+// RenewLockLease acquires it again; if others hold the lock, the error is a *holdfast.BusyError.
+//
+// certmagic retries for up to a month. Before each attempt, certmagic calls RenewLockLease, and then checks whether there is still something to do.
 func (s *storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	if held, err := s.holds(name); held || err != nil {
 		return err

@@ -20,12 +20,13 @@ import (
 // Option changes what NewLocker makes.
 type Option func(*locker)
 
-// AtLeast keeps the lock of a run for at least d (50 ms to 24 h), even if the job ends sooner or its process dies. Without it, if a job takes less
-// time than the difference between the clocks of two processes, both processes run it. Choose a d that is longer than that difference and shorter
-// than the interval of the job: 10 s for a job that runs once a minute, 500 ms for one that runs each second. With a gocron.DurationJob, the runs of
-// two processes may be apart by more than their clocks differ, because each process counts the interval from its own start. Let such a job start at a
-// multiple of the interval, with gocron.WithStartAt. If d is out of its bounds, every run is skipped, and the AfterLockError listeners get
-// ErrInvalid.
+// AtLeast keeps the lock of a run for at least d (50 ms to 24 h), even if the job ends sooner or its process dies. If a job takes less time than
+// the difference between the clocks of two processes, then without AtLeast both processes run the job. Choose a d that is longer than that difference
+// and shorter than the interval of the job: 10 s for a job that runs once a minute, 500 ms for one that runs each second. If d is out of its bounds,
+// every run is skipped, and the AfterLockError listeners get ErrInvalid.
+//
+// Each process counts the interval of a gocron.DurationJob from its own start. So the runs of two processes may be further apart than their clocks.
+// Let such a job start at a multiple of the interval, with gocron.WithStartAt.
 func AtLeast(d time.Duration) Option {
 	return func(l *locker) { l.acquire = append(l.acquire, holdfast.WithAtLeast(d)) }
 }
@@ -71,7 +72,7 @@ func (l lock) Unlock(ctx context.Context) error { return l.lease.Release(ctx) }
 // NewElector makes an Elector for gocron.WithDistributedElector: jobs run only while e leads. Call e.Run as well, in a goroutine,
 // and handle its error: once Run has returned, no job runs in this process, and gocron does not report that.
 //
-// The Elector checks whether e leads when a run begins. A run that is in progress when the term ends is not stopped.
+// When a run begins, the Elector checks whether e leads. A run that is in progress when the term ends is not stopped.
 func NewElector(e *holdfast.Election) gocron.Elector { return elector{e} }
 
 type elector struct{ election *holdfast.Election }

@@ -93,7 +93,7 @@ func TestLocker_TellsAnOutageFromATakenLock(t *testing.T) {
 	assert.ErrorIs(t, err, holdfast.ErrInvalid)
 }
 
-// Two replicas, one of which leads: only that one runs the job.
+// One of two replicas leads. Only the leader runs the job.
 func TestElector_OnlyTheLeaderRuns(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// noting is a Locker. For the lock that it acquired last, it notes when Lock was called.
+// noting is a Locker that notes when the last successful call of Lock began.
 type noting struct {
 	gocron.Locker
 	asked atomic.Int64 // Unix time in ns

@@ -41,7 +41,7 @@ type locker struct {
 	name string
 
 	mu     sync.Mutex
-	leases map[*sql.Conn][]*holdfast.Lease // those still to be unlocked, by session (nil: no sessions), oldest first; only the last may be held
+	leases map[*sql.Conn][]*holdfast.Lease // leases not yet unlocked, by session (nil: no sessions), oldest first; all but the newest are lost
 }
 
 // Lock waits for the lock.

@@ -118,7 +118,7 @@ func TestLocker_LosersUnlockEndsNobodysLock(t *testing.T) {
 	assert.NoError(t, lease.Release(t.Context()))
 }
 
-// A session that holds the lock unlocks before another session that has lost it. Each ends its own lease.
+// One session has lost the lock, and another session holds it. The holder unlocks first. Each session ends its own lease.
 func TestSessionLocker_SessionEndsItsOwnLease(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)

@@ -147,9 +147,9 @@ func (d *driver) orLost(err error) error {
 	return err
 }
 
-// lost returns why the lock is not held any more. It returns nil if the lock is held, or was never acquired. lost asks Redis: otherwise only the next
-// renewal would notice a deleted key, and that renewal may come after Unlock. If Redis does not answer, the lock counts as held while the lease is
-// valid.
+// lost returns why the lock is not held any more. It returns nil if the lock is held, or was never acquired. lost asks Redis, because the
+// watchdog notices a deleted key only at its next renewal, which may come after Unlock. If Redis does not answer, the lock counts as held while the
+// lease is valid.
 func (d *driver) lost() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -192,7 +192,8 @@ func TestLead_SuspendsBetweenTerms(t *testing.T) {
 	assert.Equal(t, 0, x.code())
 }
 
-// A terminal may be set to stop programs that write from the background. It must not stop holdfast, which would no longer renew the lease.
+// A terminal may be set to stop programs that write from the background. Such a terminal must not stop holdfast: a stopped holdfast does not renew
+// the lease.
 func TestExec_WritesFromTheBackground(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -55,7 +55,7 @@ func hold(t *testing.T, l acquirer) *holdfast.Lease {
 	t.Helper()
 	lease, err := l.Acquire(t.Context())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = lease.Release(context.Background()) }) // runs at the end of the test; until then, the function keeps the lease reachable
+	t.Cleanup(func() { _ = lease.Release(context.Background()) }) // until the test ends, this function keeps the lease reachable
 	return lease
 }
 

@@ -123,7 +123,7 @@ func (a *app) lead(o leadFlags, in input) int {
 				awaitEnd(ended)
 				return code
 			}
-			catchSuspensions(suspended) // needed: this process caught SIGTSTP during the term, so SIGTSTP no longer stops it by default
+			catchSuspensions(suspended) // package supervise has caught SIGTSTP: without this, SIGTSTP would no longer stop this process
 			t.over <- nil
 		}
 	}

@@ -45,7 +45,7 @@ func pageCommand() *command {
 			if opened == exitUsage {
 				return exitUsage
 			}
-			return code // normally a signal ends the page: then code is 0, but opened is the exit code for the signal
+			return code // after the usual end by a signal, code is 0, but opened would be the exit code for that signal
 		},
 	}
 }

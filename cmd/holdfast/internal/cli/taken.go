@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// taken reports whether an acquire has failed because others hold the lock. If Redis could not be reached, the error matches ErrNotAcquired,
-// too, but it also wraps the reason.
+// taken reports whether an acquire has failed because others hold the lock. The error for an unreachable Redis matches
+// ErrNotAcquired, too, but wraps its cause as well.
 func taken(err error) bool {
 	if !errors.Is(err, holdfast.ErrNotAcquired) {
 		return false
@@ -16,7 +16,8 @@ func taken(err error) bool {
 	return busy || !another(err)
 }
 
-// another reports whether one of an error's chains ends with an error other than ErrNotAcquired.
+// another reports whether any of the innermost errors that err wraps is not ErrNotAcquired. There are several if an error on the way wraps more
+// than one error.
 func another(err error) bool {
 	switch wrapped := err.(type) { //nolint:errorlint // It walks the chains.
 	case interface{ Unwrap() error }:

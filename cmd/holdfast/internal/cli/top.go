@@ -60,8 +60,8 @@ type topOptions struct {
 }
 
 const (
-	topMost = 20_000 // a look keeps at most this number of locks
-	topRest = 4      // the pause after a look is at least this many times as long as the look; see pause for an exception
+	topMost = 20_000 // the most locks that top keeps from one look at Redis
+	topRest = 4      // top pauses for at least this many times the duration of its last look; for an exception see pause
 	topWait = 30 * time.Second
 )
 
@@ -75,7 +75,7 @@ type look struct {
 	err   error
 }
 
-// lookAt looks at the lock with this name, or at all locks if name is "".
+// lookAt reads the lock with this name, or all locks if name is "".
 func (o topOptions) lookAt(ctx context.Context, client redis.UniversalClient, name string) (l look) {
 	ctx, cancel := context.WithTimeout(ctx, topWait)
 	defer cancel()

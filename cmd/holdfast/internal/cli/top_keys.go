@@ -57,7 +57,7 @@ func (v *topView) pressInLock(k key) topAction {
 	return topLook
 }
 
-// moves returns the number of rows by which a key moves the selection or the page, and false if it moves neither.
+// moves returns the number of rows by which a key moves the selection or the page. If the key moves neither, the second result is false.
 func (v *topView) moves(k key) (by int, moves bool) {
 	switch k {
 	case keyUp, "k":

@@ -29,8 +29,8 @@ const Default = "redis://localhost:6379"
 // commas, are a cluster, and so is one host with ?cluster=true. With ?master=NAME, the hosts are Sentinels. Further parameters are db, ca,
 // cert, key, server_name, skip_verify, sentinel_user, sentinel_password, and the timeouts and pool sizes of go-redis.
 //
-// Some mistakes in a URL do not show in the errors of go-redis. If the URL probably has such a mistake, the client calls the function `warn`. It may
-// call `warn` concurrently.
+// If a rediss:// URL probably names a server without TLS, the client calls the function `warn`, because the errors of go-redis do not reveal that
+// mistake. The client may call `warn` concurrently.
 func Open(text string, warn func(text string)) (redis.UniversalClient, error) {
 	t, err := parse(text)
 	if err != nil {
@@ -128,7 +128,7 @@ func newTarget(text string, hosts []string) (*target, error) {
 
 func (t *target) client() (redis.UniversalClient, error) {
 	o, err := redis.ParseURL(t.first.String())
-	if err != nil && t.doubt { // the error of go-redis quotes the part that it cannot parse, which is the password in redis://:/secret=@host
+	if err != nil && t.doubt { // go-redis quotes what it cannot parse: for redis://:/secret=@host, its error would show the password
 		return nil, errors.New("a parameter or the number of the database is wrong, or a password has characters that must be written as %XX")
 	}
 	if err != nil {
@@ -252,7 +252,7 @@ type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 func (t *target) doubting(dial dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
-		if err == context.DeadlineExceeded { //nolint:errorlint // A timeout before the handshake is wrapped in a *net.OpError.
+		if err == context.DeadlineExceeded { //nolint:errorlint // A timeout before the handshake does not match: a *net.OpError wraps it.
 			t.warn(fmt.Sprintf("the TLS handshake with %s did not finish: it may speak plain Redis (redis://)", addr))
 		}
 		return conn, err

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm wakes the guardian at a deadline. If the deadline passes while the machine is suspended, it wakes the guardian as soon as the machine
-// resumes. It uses a timer for that, because the timeout of poll stands still during a suspension.
+// alarm wakes the guardian at a deadline. If the deadline passes while the machine is suspended, the alarm wakes the guardian as soon as the
+// machine resumes. For that the alarm uses a timer, because the timeout of poll stands still during a suspension.
 type alarm struct{ timer int }
 
 func newAlarm() alarm {

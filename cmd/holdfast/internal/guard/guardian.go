@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	never      = 50 * 365 * 24 * time.Hour // the initial deadline, as a time since the start of the machine; it fits into a 32-bit time
+	never      = 50 * 365 * 24 * time.Hour // the initial deadline: 50 years after the start of the machine, which a 32-bit number of seconds can hold
 	killRounds = 1000                      // limit on the rounds of killing, because a run may start processes as fast as they are killed
 )
 

@@ -4,8 +4,8 @@ package guard
 
 import "time"
 
-// lookEvery is the longest time between two looks at the clock if timers stand still while the machine is suspended. A deadline that passes during a
-// suspension is noticed at most this long after the machine resumes.
+// If timers stand still while the machine is suspended, the guardian looks at the clock at least every lookEvery. So if a deadline passes during a
+// suspension, the guardian notices it within lookEvery after the machine resumes.
 const lookEvery = 100 * time.Millisecond
 
 // lookAgain returns the number of milliseconds until the next look at the clock.

@@ -37,9 +37,9 @@ func Ends(s os.Signal) bool {
 	return false
 }
 
-// pass passes a signal on to the group. SIGTERM and SIGHUP also go to strays: processes of the run that have left the group. Other signals do not:
-// the keys of a terminal, too, send SIGINT and SIGQUIT only to the group in the foreground. If the command has been stopped for using the terminal
-// from the background, pass continues it, so that it can handle the signal.
+// pass passes a signal on to the group. SIGTERM and SIGHUP also go to strays: processes of the run that have left the group. pass does not send other
+// signals to strays. A terminal does not do so either: for Ctrl-C, it sends SIGINT only to the group in the foreground. If the command has been
+// stopped for using the terminal from the background, pass continues the command, so that the command can handle the signal.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)
 	if r.waits {

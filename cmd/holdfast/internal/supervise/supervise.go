@@ -106,8 +106,8 @@ type run struct {
 	waits    bool // the command was stopped for using the terminal, and waits for the foreground
 	guarded  bool // the guardian has not ended
 	result   Result
-	deadline time.Duration // when the command gets SIGKILL at the latest: margin() before the local deadline of the lease
-	told     time.Duration // the value of deadline when it was last sent to the guardian, which kills the command margin()/2 later
+	deadline time.Duration // the latest time for SIGKILL: margin() before the local deadline of the lease
+	told     time.Duration // the value of deadline when the guardian last got an order; the guardian kills the command margin()/2 after this time
 	termAt   time.Duration // when processes that the command has left behind get SIGTERM, or 0 if not yet known
 	killAt   time.Duration // when the group gets SIGKILL, or 0 if no SIGTERM was sent
 	killed   time.Duration // when SIGKILL was first sent, or 0 if not yet
@@ -189,7 +189,7 @@ func why(err error) string {
 	return err.Error()
 }
 
-// margin is how long before the local deadline the command is killed. It allows for a busy machine.
+// margin returns the time between the kill of the command and the local deadline of the lease. It allows for a busy machine.
 func (r *run) margin() time.Duration { return min(r.Lease/20, marginMost) }
 
 // look reads the deadline, which each renewal moves, and sends it to the guardian. It reads the clock before the lease, so that a pause in
@@ -273,7 +273,7 @@ func (r *run) leftBehind(now time.Duration) {
 	case r.termAt == 0:
 		r.guard.StepAside()
 		r.tty.take()
-		r.termAt = now + max(r.Grace, lookMost) // the guardian, too, takes a moment to leave the group
+		r.termAt = now + max(r.Grace, lookMost) // at least lookMost, which gives the guardian time to leave the group
 	case r.killAt == 0 && now >= r.termAt:
 		r.ask("it has ended, but processes of its group have not")
 	}
@@ -302,9 +302,11 @@ func (r *run) over() bool {
 	return false
 }
 
-// gone reports whether no process of the run is left. It searches for strays twice, because one search can miss a process: a stray that the search
-// has not reached yet may end, and leave a child whose ID the search has passed. If there are very many processes, a search takes long. So after a
-// search that has found strays, gone makes no further search for ten times as long as that search took.
+// gone reports whether no process of the run is left. It searches for strays twice, because one search can miss a process: before the search reaches
+// a stray, the stray may start a child and end. If the search has already passed the child's ID, it finds neither of the two.
+//
+// If there are very many processes, a search takes long. So after a search that has found strays, gone does not search again for ten times as long
+// as that search took.
 func (r *run) gone() bool {
 	now := guard.Now()
 	if !errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) && !r.dead(now) || now < r.lookAt {
@@ -319,8 +321,8 @@ func (r *run) gone() bool {
 	return true
 }
 
-// dead reports whether only zombies are left in the group. If the group has other processes, dead returns false without a further search for ten
-// times as long as the search took.
+// dead reports whether only zombies are left in the group. After a search that has found other processes, dead does not search again for ten times as
+// long as that search took, and returns false meanwhile.
 func (r *run) dead(now time.Duration) bool {
 	if now < r.deadAt {
 		return false

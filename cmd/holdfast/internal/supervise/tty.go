@@ -37,8 +37,8 @@ func isControlling(fd int) bool {
 	return err == nil
 }
 
-// ours reports whether this process is in the foreground. It also stores the answer in t.given: if the answer is true, start and give put the
-// command's group into the foreground next.
+// ours reports whether this process is in the foreground. It also stores the answer in t.given, because its callers start and give put the
+// command's group into the foreground if the answer is true.
 func (t *tty) ours() bool {
 	if !t.is {
 		return false
