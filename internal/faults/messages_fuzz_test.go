@@ -172,7 +172,7 @@ func (m *messenger) take(answer any) {
 	}
 }
 
-// release releases a lease, or leaves that to the script or to the end of the actor.
+// release sometimes releases a lease at once. If it does not, the lease ends by a later message of the script, or with the actor.
 func (m *messenger) release(a *protocol.Granted) {
 	if m.byte()%2 == 1 {
 		m.request("release", a.Serial, &protocol.Release{ID: a.Serial, Kind: a.Kind, Lock: a.Lock, Serial: a.Serial})

@@ -144,7 +144,7 @@ func TestFault_RequesterPanicsOverItsLoss(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, held)
 		}
-		locktest.Answer[*protocol.Lost](t, a) // the Lost of the second round: on the first one the actor has panicked
+		locktest.Answer[*protocol.Lost](t, a) // the Lost of the second round: the actor panicked on the Lost of the first round
 		granted := p.Hold(t, a, 2)
 		a.Ask(p.ReleaseMessage(3, granted.Serial))
 		require.NoError(t, locktest.Answer[*protocol.Released](t, a).Err)

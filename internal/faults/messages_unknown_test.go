@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// watched is a runtime whose events are recorded, an actor that holds the lock, and one that sends any message on command.
+// watched is a runtime whose events are recorded, and two actors: one holds the lock, and the stranger sends any message on command.
 type watched struct {
 	rt       *holdfast.Runtime
 	events   locktest.Recorder
@@ -311,8 +311,8 @@ func TestFault_SerialsAreOfOneKind(t *testing.T) {
 	})
 }
 
-// Serials are consecutive numbers, so an actor that sends a wrong serial may hit a lease of a goroutine. The message is refused: only the goroutine,
-// which has the Lease, can end or extend that lease.
+// Serials are consecutive numbers, so an actor may send the serial of a goroutine's lease by mistake. The runtime refuses the message: only code that
+// has the Lease itself can end or extend that lease.
 func TestFault_SerialsOfGoroutinesMeanNothing(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

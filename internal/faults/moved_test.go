@@ -22,8 +22,8 @@ import (
 )
 
 // In TestFault_MasterBehindAName, the host name of the master changes to another server, and the old master becomes a replica of that server. The
-// connections for messages still lead to the old master, and work. The runtimes must replace them, because the new master does not count subscribers
-// at its replica. Otherwise a process that releases the lock would conclude that there are no waiters.
+// connections for messages still lead to the old master, and work. The runtimes must replace these connections: the new master does not count
+// subscribers at its replica, so a process that releases the lock would conclude that there are no waiters.
 func TestFault_MasterBehindAName(t *testing.T) {
 	t.Parallel()
 	old := redistest.Start(t)
@@ -70,8 +70,8 @@ func TestFault_MasterBehindAName(t *testing.T) {
 }
 
 // In TestFault_DemotedMasterBehindANameIsLeft, the host name of the master changes to another server, and the old master becomes a replica of that
-// server. The client must close each of its many connections to the old master. go-redis does that by itself only if a reply is a refusal. But
-// scripts for many locks return refusals as items of a list, and go-redis does not look for refusals there.
+// server. The client must close each of its many connections to the old master. go-redis itself closes a connection only if a reply as a whole is a
+// refusal (READONLY). But a script for many locks returns a list, and go-redis does not look for refusals among the items of the list.
 func TestFault_DemotedMasterBehindANameIsLeft(t *testing.T) {
 	t.Parallel()
 	const locks, connections = 64, 20

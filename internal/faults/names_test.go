@@ -57,8 +57,8 @@ func TestFault_NamesThatAreKeysOfOthers(t *testing.T) {
 	locktest.Release(t, next)
 }
 
-// copiedResult changes a count, and copies the key that stores the result of this request in Redis. The runtime soon deletes the original key. The
-// copy stays, as if it were the result of another request.
+// copiedResult changes the number of permits. Redis stores the result of this change under a key, which the runtime soon deletes. Before that,
+// copiedResult copies the key. The copy stays, and looks like the result of another change. copiedResult returns the key of the copy.
 func copiedResult(t *testing.T, p *locktest.Place, name string, change func(ctx context.Context, delta int) error) (key string) {
 	locktest.Await(t, "a result", func() bool {
 		require.NoError(t, change(t.Context(), 1))
@@ -73,8 +73,8 @@ func copiedResult(t *testing.T, p *locktest.Place, name string, change func(ctx 
 	return key
 }
 
-// contentOf returns the content of a key. It leaves out the times in the keys of a queue, because they grow whenever a waiter asks again: the scores
-// of a sorted set, and the values of the hash holdfast_waiting.
+// contentOf returns the content of a key, without the times that grow whenever a waiter asks again. These times are the scores of a sorted set, and
+// the values of the hash holdfast_waiting.
 func contentOf(t *testing.T, p *locktest.Place, key string) string {
 	switch {
 	case p.Redis.Type(t.Context(), key).Val() == "zset":

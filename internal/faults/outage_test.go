@@ -26,19 +26,20 @@ const (
 	outageAfter = 1500 * time.Millisecond // the least time to watch after the outage
 
 	lanes  = 2 // laneCount in actors
-	probes = 5 // most unanswered calls of a lane: gateway.StuckMax calls of hanging workers that were replaced, and one of the last worker
+	probes = 5 // the most unanswered calls of a lane: one of each hanging worker that was replaced (gateway.StuckMax), and one of the last worker
 )
 
 // In TestFault_OutageEndsWithoutAStorm, a process holds 1 000 locks and waits for 2 000 others. Then Redis is stopped or cut off for two seconds, and
 // in this time the leases are due for renewal. No lease is lost, and the renewals come first when Redis is back. The number of calls after the outage
 // is limited:
 //
-//   - Before the last of the overdue renewals, the only attempts that Redis gets are those that each lane had in flight. These are probes, sent one
-//     at a time to find out whether Redis is back. If Redis was stopped, they also include a batch of 256 calls that Redis had not read yet.
-//   - Apart from these, Redis gets at most three calls for each waiter in any 100 ms, and at most nine in the first second. Three of the nine are
-//     attempts, which may all come at once on a busy machine. The others are releases: if an acquire was in flight when the link broke, the runtime
-//     sends a release for it again and again, until the acquire can no longer be executed.
-//   - A waiter of a spin lock may make more attempts in the first second: as many as its longest back-off allows, which is from 64 to 128 ms.
+//   - Until the overdue renewals have arrived, Redis gets only attempts that were in flight already. In each lane these are the probes that were
+//     sent, one at a time, to find out whether Redis is back. If Redis was stopped, each lane also had a batch of 256 calls in flight, which Redis
+//     had not read yet.
+//   - In addition to the attempts in flight, Redis gets at most three calls per waiter in any 100 ms, and at most nine per waiter in the first
+//     second. Three of the nine are attempts, which may all come at once on a busy machine. The other six are releases: if an acquire was in flight
+//     when the link broke, the runtime sends a release for it again and again, until the acquire can no longer be executed.
+//   - A waiter of a spin lock may make more attempts in the first second, because its back-off is at most 64 to 128 ms.
 //   - While Redis is away, at most forty connections a second are tried. When Redis is back, at most ten are opened in all.
 func TestFault_OutageEndsWithoutAStorm(t *testing.T) {
 	t.Parallel()
@@ -82,7 +83,7 @@ type renewing struct {
 	moved func() bool
 }
 
-// scriptSeen is a script that the server received. It either renews locks of the process, or is for locks that the other runtime holds.
+// scriptSeen is a script that the server received: a renewal of locks that the process holds, or a call for locks that the other runtime holds.
 type scriptSeen struct {
 	at    time.Time
 	renew bool

@@ -97,8 +97,8 @@ func (r *room) enter(t *testing.T, lease *holdfast.Lease) bool {
 	return assert.True(t, valid) && assert.NoError(t, lease.Release(context.Background()))
 }
 
-// confuse puts connections out of step until the visitors have gone. A link gets its next fault only after a visitor on it was served. Otherwise,
-// on a busy machine, faults might follow so fast that nobody is served before a runtime stops waiting.
+// confuse puts connections out of step until the visitors have gone. A link gets its next fault only after a visitor on it was served. If faults
+// followed faster, a runtime on a busy machine might get no right reply for so long that it refuses its waiters.
 func confuse(links []*outOfStep, visitors *sync.WaitGroup) {
 	gone := make(chan struct{})
 	go func() { visitors.Wait(); close(gone) }()
@@ -116,7 +116,7 @@ func confuse(links []*outOfStep, visitors *sync.WaitGroup) {
 		case <-time.After(rand.N(20 * time.Millisecond)):
 		}
 		if due {
-			link.Forget() // a fault that has hit no request yet is cancelled: it would hit the first request after a pause
+			link.Forget() // cancels a fault that has hit no request yet, so that it does not hit the first request after a pause
 			seen[i] = link.served.Load()
 		}
 	}

@@ -71,7 +71,7 @@ func documentedRights(t *testing.T) map[string][]string {
 	return rights
 }
 
-// lockRights returns the patterns and the commands of the row for locks, to which other rows refer.
+// lockRights returns two cells from the row of the table that is about locks: the patterns and the commands. Other rows refer to these cells.
 func lockRights(section string) []string {
 	return regexp.MustCompile("(?m)^\\| lock \\| `([^`]*)` \\| `([^`]*)` \\|$").FindStringSubmatch(section)[1:]
 }
@@ -107,8 +107,8 @@ func (u *user) permit(t *testing.T, name, missing string) {
 	require.NoError(t, u.redis.ACLSetUser(context.Background(), name, rules...).Err(), "%q", rules)
 }
 
-// everyRightIsMissed asserts that a check finds exactly the missing right if the user lacks one. With -short or the race detector it tests only some
-// of the rights.
+// everyRightIsMissed calls `check` for users who each lack one of the rights, and asserts that `check` reports exactly that right. With -short or the
+// race detector it tests only some of the rights.
 func (u *user) everyRightIsMissed(t *testing.T, check func(rt *holdfast.Runtime) error) {
 	rights := slices.Compact(slices.Sorted(slices.Values(u.rights)))
 	rand.Shuffle(len(rights), func(i, j int) { rights[i], rights[j] = rights[j], rights[i] })
@@ -327,8 +327,8 @@ func TestFault_RightsOfAnElection(t *testing.T) {
 	u.everyRightIsMissed(t, check)
 }
 
-// The rights that SECURITY.md documents for lingering locks are sufficient. If one is missing, CheckFor names it. A waiter that may not publish
-// demands still gets the lock within Options.Linger.
+// The rights that SECURITY.md documents for lingering locks are sufficient. A demand is the message with which a waiter ends the lingering of a lock.
+// If the right to the channels for demands is missing, CheckFor names it. A waiter without this right still gets the lock within Options.Linger.
 func TestFault_RightsToLinger(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../SECURITY.md")

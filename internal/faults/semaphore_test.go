@@ -271,7 +271,7 @@ func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
 	setPermits(t, p, total)
 	rt, proxy := p.Proxied(t, briefly)
 	s := rt.Semaphore(p.Name)
-	drained, err := s.Drain(t.Context()) // loads its script; the calls below load the others
+	drained, err := s.Drain(t.Context()) // loads the script of Drain; the calls below load the other scripts
 	require.NoError(t, err)
 	require.NoError(t, s.Release(t.Context(), drained))
 	require.NoError(t, s.Acquire(t.Context(), 1))
@@ -390,7 +390,8 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 	for range 4 {
 		select {
 		case err := <-results:
-			_, silent := errors.AsType[net.Error](err) // a caller that sent its own call gives up after half a second, maybe before Close
+			// A goroutine that sends its call itself gives up after half a second. That may be before Close answers the call with ErrClosed.
+			_, silent := errors.AsType[net.Error](err)
 			assert.True(t, silent || errors.Is(err, holdfast.ErrClosed), "%v", err)
 		case <-time.After(locktest.Patience):
 			require.Fail(t, "nobody answers")
@@ -409,7 +410,7 @@ func TestFault_SemaphoreMarksOutliveClose(t *testing.T) {
 	s := rt.Semaphore(p.Name)
 	require.NoError(t, s.Acquire(t.Context(), 1))
 	require.NoError(t, s.Release(t.Context(), 1))
-	proxy.DropReplies(math.MaxInt, faultproxy.Containing(sha(scripts.SemaphoreAcquire))) // also to the retries: the caller gives up with no answer
+	proxy.DropReplies(math.MaxInt, faultproxy.Containing(sha(scripts.SemaphoreAcquire))) // the retries get no reply either
 	ctx, cancel := context.WithCancel(t.Context())
 	acquired := make(chan error, 1)
 	go func() { acquired <- s.Acquire(ctx, 1) }()

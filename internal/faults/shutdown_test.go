@@ -197,7 +197,7 @@ func TestShutdown_TwoAtOnce(t *testing.T) {
 		cancel()
 		assert.ErrorIs(t, one.ended(t), context.Canceled)
 		assert.ErrorIs(t, two.ended(t), context.Canceled)
-		if err := patient.ended(t); err != nil { // on a busy machine the cancelled calls may give up the release before it is done
+		if err := patient.ended(t); err != nil { // on a busy machine, a cancelled Shutdown may give up the release before Redis answers
 			assert.ErrorContains(t, err, "the context of another call ended before everything was released")
 		}
 	})

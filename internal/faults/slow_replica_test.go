@@ -16,7 +16,7 @@ import (
 )
 
 // In TestFault_TokensOverAReplicaWithASlowClock, the master is replaced by a server that has lost the counter of tokens. The clock of this server is
-// behind. Runtimes that used the lock before still get larger tokens than any that was given out earlier, to whichever runtime.
+// behind. Runtimes that used the lock on the old master still get tokens that are larger than all tokens that any runtime got before.
 func TestFault_TokensOverAReplicaWithASlowClock(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

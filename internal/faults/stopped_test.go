@@ -110,7 +110,7 @@ func watchLease(registers *redis.Client, lease *holdfast.Lease) (a awakening) {
 		switch {
 		case a.Stopped > 0:
 			a.Worst = max(a.Worst, now-last)
-		case now-last >= stopFor: // so long a pause is the stop by the parent, not other load
+		case now-last >= stopFor: // the parent stopped the process: load on the machine does not cause such a long pause
 			a.Stopped, a.First, a.Valid = now-last, now, valid
 		}
 		last = now

@@ -37,7 +37,8 @@ func loadOf(t *testing.T, cluster *redistest.Cluster, clients []*redis.Client) (
 	return sum
 }
 
-// showNoStorm compares the load that 50 waiters cause before and after a call of `refused`. That call adds a waiter whose subscription fails.
+// showNoStorm measures the load that 50 waiters cause, before and after a call of `refused`. This function makes the subscription of one more waiter
+// fail. showNoStorm asserts that the load hardly grows.
 func showNoStorm(t *testing.T, cluster *redistest.Cluster, waiter *holdfast.Runtime, refused func()) {
 	holder := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{})
 	var clients []*redis.Client

@@ -29,8 +29,8 @@ var readers = map[string]func(*redis.ClusterOptions){
 func TestFault_PlannedSwitch(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 1, 3*time.Second)
-	// An acquire is refused after 5 s, a third of the lease. By itself, go-redis would look at the cluster again only after 10 s, so the runtime must
-	// find the new master earlier.
+	// An acquire is refused after 5 s, a third of the lease. go-redis itself would ask the cluster for its masters again only after 10 s. So the
+	// runtime must find the new master without waiting for go-redis.
 	const lease = 15 * time.Second
 	runtimes := map[string]*holdfast.Runtime{}
 	held := map[string]*holdfast.Lease{}

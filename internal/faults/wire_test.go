@@ -33,7 +33,7 @@ func newWire(t *testing.T, p *locktest.Place, patience time.Duration, options ho
 	w.rt = locktest.NewRuntime(t, w.client, options)
 	t.Cleanup(w.proxy.Heal)
 	w.other, w.third = p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
-	require.NoError(t, w.other.Check(t.Context())) // loads all scripts, so no lost reply is a NOSCRIPT error
+	require.NoError(t, w.other.Check(t.Context())) // loads all scripts: the replies that are lost must be results, not NOSCRIPT errors
 	locktest.Release(t, locktest.Acquire(t, w.Lock(w.rt)))
 	return w
 }
@@ -98,8 +98,8 @@ func (w *wire) assertNoOrphan(t *testing.T, within time.Duration) {
 	assert.LessOrEqual(t, took, within+w.stalls.Slack())
 }
 
-// arrived returns when the server has received everything that the client has ever sent. First it waits until the connections that the client has
-// closed have ended at the proxy, too. Then it waits until a call on an open connection is answered.
+// arrived returns when the server has received everything that the client has ever sent. The proxy may still keep connections open that the client
+// has closed. arrived first waits until the proxy has closed these connections, too, and then until a call on an open connection is answered.
 func (w *wire) arrived(t *testing.T) {
 	t.Helper()
 	locktest.Await(t, "late requests", func() bool { return !w.late() })

@@ -143,8 +143,7 @@ func TestMultiLock_TryAcquireTakesAllOrNothing(t *testing.T) {
 	})
 }
 
-// Members are acquired in the order of their names, and those with the same name in the order of Multi's arguments. So all multi locks use the same
-// order.
+// A multi lock acquires its members in the order of their names. Members with the same name are acquired in the order of Multi's arguments.
 func TestMultiLock_TakesMembersInOrder(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -168,8 +167,8 @@ func TestMultiLock_TakesMembersInOrder(t *testing.T) {
 	})
 }
 
-// A multi lock may have to wait for one of its members, no matter which, while it holds others. It releases the others after a limited time, and
-// holds none of them for the rest of its wait.
+// While a multi lock waits for one of its members, it may hold the other members. It releases the others after a limited time, and holds none of them
+// for the rest of the wait. This is tested for each member.
 func TestMultiLock_WaitsWithBoundsWhileItHolds(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

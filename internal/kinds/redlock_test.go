@@ -76,9 +76,8 @@ func (s *servers) awaitHeld(t *testing.T, n int) {
 	locktest.Await(t, "nothing else to be left", func() bool { return len(s.held(t)) == n })
 }
 
-// acquireEverywhere acquires a red lock again and again, until the lease has every member. The lease's ID shows that, because it lists the members
-// that the lease has. A single acquire may not be enough: a lease needs only a majority, and on a busy machine a member that answers too late is
-// released again.
+// acquireEverywhere acquires a red lock again and again, until the lease has every member. The ID of a lease shows how many members the lease has. A
+// single acquire may not be enough: a lease needs only a majority, and on a busy machine a member that answers too late is released again.
 func (s *servers) acquireEverywhere(t *testing.T, red *holdfast.MultiLock, options ...holdfast.AcquireOption) (lease *holdfast.Lease) {
 	t.Helper()
 	locktest.Await(t, "every member", func() bool {
@@ -114,7 +113,8 @@ func TestRedLock_HoldsAMajority(t *testing.T) {
 				elsewhere = append(elsewhere, locktest.Acquire(t, two[i]))
 			}
 			if held == 0 {
-				// A try could be refused: a late call of the refused attempt above may still hold another member for a moment.
+				// A late call of the refused attempt above may still hold another member for a moment. So this must be an Acquire: a TryAcquire could
+				// be refused.
 				lease := acquireAll(t, one)
 				assert.True(t, lease.Valid())
 				require.NoError(t, lease.Release(t.Context()))

@@ -120,7 +120,8 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		t.Logf("alone: the writer got the lock %v after the reader's death", took)
 		assert.Less(t, took, 2*lease+stalls.Slack())
 
-		// The dead readers leave fields in Redis. Nevertheless, when their leases have ended, a living reader is the last reader.
+		// The fields of the dead readers stay in Redis after the end of their leases. Even so, the release of the only living reader wakes the
+		// writer.
 		living := locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		die()
 		pending := waiting()
