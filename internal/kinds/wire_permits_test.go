@@ -191,8 +191,8 @@ func TestWire_PermitsContendWithRedisson(t *testing.T) {
 	assert.Zero(t, p.Redis.Exists(t.Context(), redissonpeer.PermitsKey(p.Name)).Val())
 }
 
-// When a permit that Redisson has acquired is released, a message wakes our waiters. Redisson may release the permit, or we may, by its ID. When we
-// release our own lease, a message wakes Redisson's waiters.
+// Redisson acquires a permit. When Redisson releases the permit, or when we release it by its ID, a message wakes our waiters. When we release our
+// own lease, a message wakes Redisson's waiters.
 func TestWire_PermitsWakeByMessage(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -274,9 +274,9 @@ func TestWire_PermitsForRedissonsWhoWantSeveral(t *testing.T) {
 	})
 }
 
-// When the lease of a permit of Redisson's has ended, Redisson's clients may take the permit at once. Our side waits ten seconds longer, because the
-// clock that set the expiry may be wrong. Our own permits expire in Redis ten seconds after their leases, so a Redisson client whose clock is up to
-// ten seconds ahead does not take them too early.
+// When the lease of one of Redisson's permits has ended, Redisson's clients may take the permit at once. Our side waits ten seconds longer, because
+// the client that wrote the expiry may have a wrong clock. Our own permits expire in Redis ten seconds after their leases, so a Redisson client whose
+// clock is up to ten seconds ahead does not take them too early.
 func TestWire_PermitsOfClientsWithOtherClocks(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

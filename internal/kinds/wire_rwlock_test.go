@@ -208,7 +208,8 @@ func TestWire_ReadersAndWritersContendWithRedisson(t *testing.T) {
 	}
 }
 
-// One message from our writer wakes all waiting readers, theirs and ours. So does our writer's downgrade, for which Redisson sends no message.
+// When our writer releases the write lock, one message wakes all waiting readers, theirs and ours. This holds even if the writer continues as a
+// reader. In that case, Redisson sends no message.
 func TestWire_AllReadersAreWoken(t *testing.T) {
 	for way, downgrade := range map[string]bool{"release": false, "downgrade": true} {
 		t.Run(way, func(t *testing.T) {
@@ -312,8 +313,8 @@ func TestWire_DeadReaderOfRedissons(t *testing.T) {
 	})
 }
 
-// Redisson has two faults. It stops renewing a writer that has acquired and released the read lock in between. And it adds up the leases of a writer
-// that re-enters. Holdfast does neither.
+// Redisson has two faults. If a writer acquires the read lock as well and releases it, Redisson stops renewing the writer's lease. And if a writer
+// re-enters, Redisson adds up the leases. Holdfast does neither.
 func TestWire_WhatRedissonsReadWriteLockDoesBadly(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		p, lease := p.Plain(), locktest.Unhurried(900*time.Millisecond)

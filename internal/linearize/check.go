@@ -14,8 +14,8 @@ type Verdict struct {
 	Took         time.Duration // the time for the check
 }
 
-// Check checks a history. For each name, porcupine searches for an order of all operations. If porcupine has no answer within patience, it searches
-// for an order of each part of the operations, each within patience.
+// Check checks a history. For each name, porcupine searches for an order of all operations. If porcupine has no answer within patience, the
+// operations are cut into parts. Then porcupine searches for an order of each part, for up to patience per part.
 func Check(h *History, patience time.Duration) *Verdict {
 	start, v, f := time.Now(), &Verdict{}, factsOf(h)
 	v.checkIntervals(f)

@@ -117,8 +117,8 @@ func (f *facts) overlaps(k Kind, terms []*term) []string {
 	return append(alone.Overlaps(), alone.Meets(&shared)...)
 }
 
-// unknown checks A4: if a holder still sees its lease as valid after the observer has looked at Redis, the observer must have seen that lease there.
-// A lease that was released by force is excused until its holder must have learned of the release.
+// unknown checks A4: if a lease is still valid after a look of the observer, that look must have found the lease in Redis. If the lease may have been
+// released by force, the looks from the forced release until the holder must have learned of it do not count.
 func (f *facts) unknown(name string, terms []*term) (wrong []string) {
 	looks := f.h.Looks
 	for _, t := range terms {

@@ -88,10 +88,10 @@ func (o *Op) isGrant() bool { return o.Result == isOK && (o.Do == doAcquire || o
 // the length of the lease, minus the margin.
 func sentFor(op *Op) time.Duration { return op.Until - op.Length + margin(op.Length) }
 
-// begin is the instant from which the model may place an acquire. It is the later of two instants: when the user called, and when the attempt that
-// gave the grant its deadline was sent. Redis may have made the grant even before, at an earlier attempt. That makes no difference: Redis has had
-// the grant since then, so nobody else can have had the lock in between. For grants that may have been released by force, see the function
-// operations.
+// begin returns the first instant at which the model may place an acquire. It is the later of two instants: when the user called, and when the
+// attempt that gave the grant its deadline was sent. An earlier attempt may have made Redis grant the lock before that. This makes no difference,
+// because nobody else can have had the lock after that grant. For grants that may have been released by force, the function operations uses an
+// earlier instant.
 func begin(op *Op) time.Duration {
 	return min(max(op.Call, sentFor(op)), op.Return)
 }
@@ -174,8 +174,8 @@ func explain(k Kind, ops []porcupine.Operation) string {
 	return "the last of these:" + strings.Join(lines, "")
 }
 
-// until returns a history up to the return of one operation. Of the operations in flight at that time, it includes only the kinds that may make
-// another operation possible, such as releases.
+// until returns the operations that had returned when one operation returned. Of the operations that were in flight at that time, it adds only those
+// that may make another operation possible, such as releases.
 func until(ops []porcupine.Operation, last int) []porcupine.Operation {
 	part := slices.Clone(ops[:last+1])
 	for _, op := range ops[last+1:] {

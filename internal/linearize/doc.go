@@ -9,32 +9,32 @@
 //	queue.go     what the observer saw of a fair lock's queue
 //	mutant.go    scripts that are broken on purpose: the verdict must be that something is wrong
 //
-// The history of a failed run is kept in a file, whose path is in the failure's text. This checks it again:
+// The history of a failed run is kept in a file, whose path is in the failure's text. This command checks the history again:
 //
 //	go test ./internal/linearize -run TestRecheck -linearize.file FILE -v
 //
 // # Assertions
 //
-// The numbers are those of SAFETY.md, with one exception: A5 stands for another assertion here. Run checks the A5 of SAFETY.md, that nothing is left
-// at the end.
+// The numbers are those of SAFETY.md, except that A5 is another assertion here. The A5 of SAFETY.md says that nothing is left at the end. The
+// function Run checks that.
 //
-//	A1  tokens of one name are distinct, and each is larger than all tokens that were returned before its holder asked for it
+//	A1  tokens of one name are distinct, and each is larger than all tokens that were returned before its holder called
 //	A2  a resource that refuses smaller tokens never refuses a holder whose lease is valid afterwards
 //	A3  the holders of leases that exclude each other never see them as valid at the same time
-//	A4  if a holder sees its lease as valid after a look at Redis, the look has shown that lease
+//	A4  if a holder sees its lease as valid, each of the observer's looks at Redis since the grant has found that lease
 //	A5  whatever is held in Redis expires; free and taken permits add up to all permits
 //	A7  one order of the operations, each at one instant, explains all answers
 //
 // # What a model cannot know
 //
-// An acquire that was given up may have taken the lock for a while, and a lost lease may still be in Redis. Nobody holds such a grant, but it keeps
-// others out. For as long as such a grant can last, the check excuses refused tries. It excuses nothing else. After a forced release, the
-// former holders may still see valid leases, for at most the length of a lease; the model knows which leases these are.
+// A caller may have given up an acquire that took the lock for a while, and a lost lease may still be in Redis. Nobody holds such a grant, but it
+// keeps others out. For as long as such a grant can last, the check excuses refused tries, but no other result. After a forced release, the former
+// holders may still see valid leases, for at most the length of a lease. The model knows which leases these are.
 //
 // # Times
 //
-// All users are in one process. So one monotonic clock measures all instants, and they can be compared. For each operation, the instants before its
-// call and after its return are known. A lease lasts from the instant at which the last successful call was sent until Lease.ExpiresAt. In that time
-// nobody else may be granted the lock. How long the server may have a grant follows from a rule of the runtime: no copy of an acquire is executed
-// later than a third of its lease after it was sent.
+// All users are in one process. So one monotonic clock measures all instants, and they can be compared. For each operation, an instant before its
+// call and one after its return are known. A lease lasts from the instant at which the last successful call was sent until Lease.ExpiresAt. In that
+// time nobody else may be granted the lock. A rule of the runtime limits how long Redis may have a grant: an acquire, or a copy of it, is executed at
+// most a third of the lease after the acquire was sent.
 package linearize

@@ -9,19 +9,19 @@ import (
 // slack allows for the rounding of the server's times to milliseconds.
 const slack = 8 * time.Millisecond
 
-// facts is what follows from a history without the model: until when Redis may have a grant that nobody holds, and which refusals say nothing about
-// the holder.
+// facts holds the conclusions from a history that need no model: until when Redis may have a grant that nobody holds, and which refusals say nothing
+// about the holder.
 type facts struct {
 	h        *History
 	ops      map[string][]*Op                // by name
-	known    map[string]time.Duration        // by grant that was returned: until when Redis may have it
+	known    map[string]time.Duration        // by grant that a user has had: until when Redis may have the grant
 	asked    map[string][]*Op                // acquires and tries, by name
 	runtimes map[string]int                  // runtime number, by runtime id
 	force    map[string]map[string][]forcing // by name and grant
 }
 
-// forcing is a period after a forced release. It lasts from the call of the forced release until the holder of the grant must have learned of it. In
-// findForced, the type also stands for another period: from the first operation that concerns a grant to the last.
+// forcing is the period in which a forced release may affect a grant. It lasts from the call of the forced release until the grant's holder must have
+// learned of it. findForced also uses this type for the life of a grant: from the first operation that concerns the grant to the last.
 type forcing struct{ from, told time.Duration }
 
 func factsOf(h *History) *facts {
@@ -44,9 +44,9 @@ func factsOf(h *History) *facts {
 	return f
 }
 
-// remember notes until when Redis may have an operation's grant. When an acquire returns, a copy of it may still be in flight. The copy is executed
-// within a third of the acquire's lease. Then it takes the lock until the runtime finds out, at most for the length of the lease. A lease that was
-// lost, or whose release was not confirmed, may also stay in Redis for its whole length.
+// remember notes until when Redis may have an operation's grant. When an acquire returns, a copy of the acquire may still be in flight. Redis
+// executes the copy within a third of the acquire's lease. The copy takes the lock for at most the length of the lease; the runtime may release it
+// earlier. A lease that was lost, or whose release was not confirmed, may also stay in Redis for its whole length.
 func (f *facts) remember(op *Op) {
 	stays := op.Return + op.Length + op.Length/3 + slack
 	switch {
@@ -97,9 +97,9 @@ func (f *facts) crowded(op *Op) bool {
 	})
 }
 
-// anyDoubt reports whether Redis may count a permit as taken although nobody holds it. This happens in two cases. When an acquire was cancelled or a
-// lease was lost, Redis takes the permit back only ten seconds after the permit's lease has ended. And if an acquire sends several attempts, an
-// earlier attempt, whose reply was lost, may have taken the permit before the lease begins.
+// anyDoubt reports whether Redis may count a permit as taken although nobody holds it. This happens in two cases. First, an acquire was cancelled or
+// a lease was lost: the permit counts as taken until ten seconds after the permit's lease has ended. Second, an acquire sent several attempts: an
+// earlier attempt, whose reply was lost, may have taken the permit, but the lease begins only with the last attempt.
 func (f *facts) anyDoubt(op *Op) bool {
 	return slices.ContainsFunc(f.ops[op.Name], func(other *Op) bool {
 		until := time.Duration(-1)

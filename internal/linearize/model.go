@@ -18,7 +18,7 @@ const (
 // but it is not in the state (see the type facts). A state is never changed, only replaced.
 type state struct {
 	holds   []holding // sorted
-	left    holding   // the holding that was released last; its grant may linger in the runtime, which may hand it on later
+	left    holding   // the holding that was released last; the runtime may keep its grant for a while, and hand the grant on
 	deposed []deposed
 	token   int64 // the largest so far
 	queue   []string
@@ -158,8 +158,8 @@ func (s *state) refuses(k Kind, op *Op) bool {
 	})
 }
 
-// isValid applies a user's look at a lease that was valid. The lease's owner must hold the lock, and the deadline must be at most one lease away. A
-// deposed holder may find its lease valid until the instant at which it must have learned of its loss.
+// isValid applies a check that found a lease valid. The lease's owner must hold the lock, and the deadline must be at most one lease away. A deposed
+// holder may find its lease valid until the instant at which it must have learned of its loss.
 func (s *state) isValid(op *Op) bool {
 	if i := s.find(op); i >= 0 {
 		s.change()[i].until = op.Until
@@ -169,8 +169,8 @@ func (s *state) isValid(op *Op) bool {
 	return d != nil && op.Until <= d.told
 }
 
-// extends applies an extension. If the extension was confirmed, its owner must hold the lock. If it was not confirmed, the lease counts only until
-// the earlier one of the old and the new deadline.
+// extends applies an extension of a lease. If the extension was confirmed, the lease's owner must hold the lock. If it was not confirmed, the lease
+// counts only until the old or the new deadline, whichever is earlier.
 func (s *state) extends(k Kind, op *Op) bool {
 	i := s.find(op)
 	if op.Result == isOK && i < 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each history is a few operations. An operation is written as a verb, the number of the lease, its call and return in ms, the result, and
-// optional fields. Unless owner= or grant= says otherwise, the owner and the runtime have the lease's number too. The grant of lease 1 is then g1.
+// Each history is a few operations. An operation is written as a verb, the number of the lease, its call and return in ms, the result, and optional
+// fields. Operations on lease 1 are those of owner o1 and of grant g1, unless owner= or grant= says otherwise.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

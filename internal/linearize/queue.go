@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// sighting says when a queued grant got the lock, as far as the observer has seen. If an acquire was attempted several times, the first attempt that
-// got the lock counts, because it took the grant out of the queue.
+// sighting says when a queued grant got the lock, as far as the observer has seen. If several attempts of an acquire got the lock, only the first
+// counts, because it took the grant out of the queue.
 type sighting struct {
 	after  time.Duration // the grant got the lock after this instant
 	before time.Duration // the grant got the lock before this instant, or 0 if that was not seen
@@ -144,9 +144,9 @@ func (f *facts) firstHeld(name string) map[string]int {
 	return first
 }
 
-// grantedTwice reports whether the observer saw op's grant hold the lock, and later not hold it, before op's successful attempt was sent. If so,
-// Redis executed an earlier attempt whose reply nobody received. The earlier attempt may have been made for another acquire, which gave up before op:
-// if the outcome of an attempt is unknown, the runtime repeats the attempt for its next waiter.
+// grantedTwice reports whether op's grant got the lock twice: the observer saw it hold the lock, and later not hold it, before op's successful
+// attempt was sent. So Redis has executed an earlier attempt whose reply nobody received. That attempt may have been made for another acquire, which
+// has given up: if the outcome of an attempt is unknown, the runtime repeats the attempt for its next waiter.
 func (f *facts) grantedTwice(op *Op, firstHeld map[string]int) bool {
 	first, seen := firstHeld[op.Grant]
 	if !seen {

@@ -24,7 +24,7 @@ type Actor struct {
 // Ask makes an Actor send this message.
 type Ask struct{ Message any }
 
-// NewActor spawns an actor in the runtime's system. It is stopped when the test ends.
+// NewActor spawns an actor in the runtime's system. The actor is stopped when the test ends.
 func NewActor(t *testing.T, rt *holdfast.Runtime, lock *holdfast.Lock, options ...actor.PropsOption) *Actor {
 	return ActorThat(t, rt, lock, nil, options...)
 }

@@ -65,8 +65,8 @@ func NewRuntime(t *testing.T, client redis.UniversalClient, options holdfast.Opt
 // Quiet is a logger that says nothing.
 func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// CloseAtEnd closes a runtime when the test ends. The test fails if Close fails or does not return in time. Close may give up without failing the
-// test, because the test may have left Redis unreachable.
+// CloseAtEnd closes a runtime when the test ends. The test fails if Close does not return in time, or returns an error. The only error that is
+// allowed is the one that GaveUp recognizes, because the test may have left Redis unreachable.
 func CloseAtEnd(t *testing.T, rt *holdfast.Runtime) {
 	atEnd(t, rt, func(rt *holdfast.Runtime) {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -82,8 +82,8 @@ func GaveUp(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "what is still held expires")
 }
 
-// atEnd calls `do` with a value when the test ends, and keeps no reference to the value after that. Otherwise the value of a parallel test would stay
-// in memory until the last test has ended: until then, package testing keeps each clean-up and all that it refers to.
+// atEnd calls `do` with a value when the test ends, and keeps no reference to the value after that. A plain clean-up would keep the value of a
+// parallel test in memory for too long: package testing keeps each clean-up, and all that it refers to, until the last test has ended.
 func atEnd[V any](t *testing.T, had V, do func(V)) {
 	t.Cleanup(func() {
 		last := had

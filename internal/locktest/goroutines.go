@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// GoroutinesLeft runs f with a label, which the goroutines that f starts inherit. It waits up to two seconds for these goroutines to end, and
-// returns how many goroutines have the label: 1, the caller's, if all others have ended. Other tests may run at the same time.
+// GoroutinesLeft runs f with a label, which the goroutines that f starts inherit. It waits up to two seconds for these goroutines to end, and returns
+// how many goroutines still have the label. If all others have ended, that is 1, because the caller has the label too. Other tests may run at the
+// same time.
 func GoroutinesLeft(t *testing.T, f func()) (left int) {
 	pprof.Do(context.Background(), pprof.Labels("test", t.Name()), func(context.Context) {
 		f()

@@ -25,7 +25,7 @@ type Kind struct {
 	Mode string
 }
 
-// TakesTurns reports whether processes take turns, which they do if releases notify them and Redis keeps no queue.
+// TakesTurns reports whether processes take turns. They do if releases notify them and Redis keeps no queue.
 func (k Kind) TakesTurns() bool { return !k.Queued && !k.Deaf }
 
 // Kinds lists the kinds with one holder. A new kind needs one row here.

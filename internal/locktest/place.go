@@ -44,8 +44,8 @@ func (p *Place) Another(t *testing.T) *Place {
 	return p.Named(redistest.Name(t))
 }
 
-// Named returns the same place with this lock name. In a cluster, Named adds a suffix to the name if its key would otherwise be on another server
-// than the place's.
+// Named returns the same place with this lock name. In a cluster, Named adds a suffix to the name if that is needed to keep the lock's key on the
+// place's server.
 func (p *Place) Named(name string) *Place {
 	q := *p
 	q.Name = name
@@ -229,13 +229,13 @@ func (p *Place) everyClient(t *testing.T) (clients []*redis.Client) {
 	return clients
 }
 
-// TimeoutKeys returns the keys of a read/write lock whose TTLs say how long its readers hold it.
+// TimeoutKeys returns the timeout keys of the place's read/write lock. The TTL of such a key says how long a reader holds the lock.
 func (p *Place) TimeoutKeys(t *testing.T) []string {
 	t.Helper()
 	return p.KeysLike(t, "{"+p.Name+"}:*:rwlock_timeout:*")
 }
 
-// TimeoutKey returns the key whose TTL says how long the reader with this field of the hash holds a read/write lock.
+// TimeoutKey returns the timeout key of the reader that has this field in the hash of the read/write lock.
 func (p *Place) TimeoutKey(field string) string {
 	return "{" + p.Name + "}:" + field + ":rwlock_timeout:1"
 }

@@ -110,9 +110,9 @@ func Renewed(t *testing.T, lease *holdfast.Lease) {
 	Await(t, "a renewal", Moved(lease.ExpiresAt))
 }
 
-// Moved returns a function that reports whether a renewal has moved the deadline since Moved was called. The function ignores small differences. They
-// also occur without a renewal, because Engine.Time reads two clocks, one after the other: if the process is paused between the two, the same
-// deadline is converted to an earlier time.
+// Moved returns a function that reports whether a renewal has moved the deadline since Moved was called. The function ignores small differences,
+// because they also occur without a renewal: Engine.Time reads two clocks, one after the other. If the process is paused between the two readings,
+// the same deadline is converted to an earlier time.
 func Moved(deadline func() time.Time) func() bool {
 	var first time.Time
 	for range 5 {

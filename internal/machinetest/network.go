@@ -15,13 +15,13 @@ type Script struct {
 	Way     time.Duration // the longest time to Redis, or back, without a fault
 	Rejects bool          // Redis may refuse it permanently
 
-	// Execute does in the model what the script does, and returns a function that delivers its reply.
+	// Execute does in the model what the script does in Redis, and returns a function that delivers the script's reply.
 	Execute func() (reply func(sent time.Duration))
 	// Fail delivers an outcome without a reply.
 	Fail func(class scripts.Class, err error, sent time.Duration)
 }
 
-// Send sends a script, usually at once. At random it behaves as if Redis did not answer, and the script waits in a queue first. Like the gateway,
+// Send sends a script, usually at once. Sometimes Send behaves as if Redis did not answer: then the script first waits in a queue. Like the gateway,
 // Send answers every script that was not withdrawn.
 func (w *World) Send(s Script) {
 	if w.Calm || !w.Chance(w.Faults/3) {
@@ -44,7 +44,8 @@ func (w *World) leave(s Script) {
 	}
 }
 
-// transmit answers a script, at its deadline at the latest. It answers only once, but sometimes that answer arrives twice.
+// transmit delivers one answer to a script: the reply or a failure, just after the script's deadline at the latest. Sometimes it delivers that answer
+// twice.
 func (w *World) transmit(s Script) {
 	sent := w.Now + w.UpTo(100*time.Microsecond)
 	answered := false

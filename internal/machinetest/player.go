@@ -36,7 +36,7 @@ func (p *Player) Take() string {
 }
 
 // SetPolicy sets the policy and the kind. Each option is name=value, or only the word "counts". The names are "lease", "max", "for", "linger",
-// "acks", "waiters", "jitter" (a fraction of its bound), and "kind" (by default the plain lock).
+// "acks", "waiters", "jitter" (0.5 means half of the upper bound, each time), and "kind" (by default the plain lock).
 func (p *Player) SetPolicy(options []string) {
 	lease, jitter := 30*time.Second, 0.0
 	p.ends = false

@@ -41,7 +41,7 @@ func (p *Process) Take(message any) {
 
 // SetAlarm sets the timer; clock.Never stops it.
 func (p *Process) SetAlarm(at time.Duration) {
-	if !p.World.Chance(5) { // in the other cases the old timer has just fired, and its message is in flight
+	if !p.World.Chance(5) { // sometimes the old timer counts as fired already, and its message still arrives
 		p.alarms++
 	}
 	number := p.alarms
