@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// drained is a pipe that never blocks the server's writes, like a socket. A write to a plain pipe would block until the client reads. The server
-// holds a mutex while it writes, and in a bubble of testing/synctest, time stands still while a goroutine waits for a mutex.
+// drained is a pipe that, like a socket, never blocks the server's writes. A write to a plain pipe would block until the client reads. During that
+// time the server would hold a mutex. If another goroutine then waited for the mutex, the time of a testing/synctest bubble would stand still.
 type drained struct {
 	net.Conn
 	changed chan struct{} // signals that a field below has changed

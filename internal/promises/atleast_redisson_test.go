@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// An at-least time keeps Redisson's clients out until it is over, and no longer. A waiting Redisson thread has seen the TTL of the lease, an hour,
-// and sleeps for that long. The release publishes a message that wakes the thread. The thread then sees the shorter TTL.
+// An at-least time keeps Redisson's clients out until it is over, and no longer. The lease in this test lasts an hour. A waiting Redisson thread has
+// seen that TTL and sleeps for an hour. The release publishes a message that wakes the thread. The thread then sees the shorter TTL.
 func TestAtLeast_KeepsRedissonOut(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

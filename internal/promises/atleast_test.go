@@ -159,7 +159,8 @@ func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 	})
 }
 
-// If an owner re-enters with another at-least time, the later of the two ends counts. Redis knows that end before the acquire returns.
+// If an owner re-enters with another at-least time, the lock stays taken until both at-least times are over. The re-entry's acquire returns only
+// when the lock's TTL in Redis is long enough for that.
 func TestAtLeast_ReentryMovesTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		for _, c := range []struct {

@@ -84,8 +84,8 @@ func showBusyClose(t *testing.T, p *locktest.Place) {
 	locktest.Release(t, taken)
 }
 
-// showCloseWithEndedContext calls Close with a context that has already ended. A service that stops does so if it passes the context of
-// signal.NotifyContext.
+// showCloseWithEndedContext calls Close with a context that has already ended. A service does that if it passes the context of
+// signal.NotifyContext to Close when it stops.
 func showCloseWithEndedContext(t *testing.T, p *locktest.Place) {
 	rt := p.Runtime(t, holdfast.Options{})
 	var leases []*holdfast.Lease

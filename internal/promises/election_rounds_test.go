@@ -153,8 +153,9 @@ func (g *government) successor(of *term) *term {
 	}
 }
 
-// The leader among five processes is killed, cut off, stopped or asked to resign, many times. No two terms overlap by the clock of an observer,
-// and tokens grow. After a death, a successor leads within the length of a lease plus a second; after a resignation, within 100 ms.
+// The leader among five processes is killed, cut off, stopped or asked to resign, many times. Measured by the clock that all processes share,
+// no two terms overlap. The token of each term is larger than that of the term before. If the leader is killed, a successor leads within the
+// length of a lease plus a second. If the leader resigns, a successor leads within 100 ms.
 func TestElection_TermsNeverOverlapAmongProcesses(t *testing.T) {
 	t.Parallel()
 	g := &government{t: t, server: redistest.Start(t), lease: locktest.Unhurried(time.Second), said: make(chan said, 1000)}
@@ -183,7 +184,7 @@ func TestElection_TermsNeverOverlapAmongProcesses(t *testing.T) {
 			leader.of.Send("resign")
 		}
 		next := g.successor(leader)
-		if next.begin > began.UnixNano() { // if the successor began earlier, the test did not end the term
+		if next.begin > began.UnixNano() { // false if the term had already ended before the test tried to end it
 			took[how] = append(took[how], time.Duration(next.begin-began.UnixNano()))
 		}
 		switch how {

@@ -199,7 +199,7 @@ func (p *parliament) without(some ...*candidate) []*candidate {
 	return slices.DeleteFunc(slices.Clone(p.candidates), func(c *candidate) bool { return slices.Contains(some, c) })
 }
 
-// Watch yields the present leader and then each later leader, in order, if Watch notices the leader before it is replaced.
+// Watch yields the present leader and then each later leader, in order. It can miss a leader that is replaced before Watch reads it from Redis.
 func TestElection_WatchersSeeEveryLeader(t *testing.T) {
 	t.Parallel()
 	locktest.OnSetups(t, func(t *testing.T, place *locktest.Place) {

@@ -71,7 +71,7 @@ func TestElection_OutageEndsATermAtItsDeadlineAndNeverRun(t *testing.T) {
 	}
 }
 
-// A leader that resigns leaves the others a quarter of the lease to take over, and leads again if nobody does.
+// After a leader resigns, the other candidates have a quarter of the lease to take over. If none of them does, the same candidate leads again.
 func TestElection_ResignLeavesTheOthersTime(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{Lease: 20 * time.Second}, func(t *testing.T, h *hall) {
 		a := h.candidates[0]
@@ -155,7 +155,7 @@ func TestElection_LostHashIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// If a failover loses the last term, the next term may have the same token. Watch sees the leader of the next term, too.
+// If Redis loses the keys of a term in a failover, the next term may have the same token. Watch yields the leader of that next term all the same.
 func TestElection_WatchSeesALeaderWithTheTokenOfTheLast(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
 		watching, stop := context.WithTimeout(t.Context(), 5*time.Minute)

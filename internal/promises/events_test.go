@@ -85,7 +85,7 @@ func TestEvents_TellOfReconnections(t *testing.T) {
 		taken := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
 		waiting := p.Lock(rt).AcquireAsync(t.Context())
 		p.WaitForWaiter(t, rt)
-		var cut time.Time // the time of the last cut; the first may come before the runtime knows that it is subscribed
+		var cut time.Time // the time of the last cut; one cut may not suffice, because the runtime may not know yet that it is subscribed
 		locktest.Await(t, "the subscription to be back", func() bool {
 			if time.Since(cut) > time.Second {
 				proxy.Cut()

@@ -21,7 +21,7 @@ func TestLease_ExtendSetsWhatIsLeft(t *testing.T) {
 			after := time.Now()
 			margin := d/100 + 2*time.Millisecond
 			expires := lease.ExpiresAt()
-			looked := time.Since(after) // at least as long as ExpiresAt took; its result may be too early by that time: see Engine.Time
+			looked := time.Since(after) // ExpiresAt took no longer than this, and its result is too early by no more than this: see Engine.Time
 			assert.False(t, expires.Before(before.Add(d-margin-looked)), "the lease lasts for d, less the margin")
 			assert.False(t, expires.After(after.Add(d-margin)))
 			left := p.Redis.PTTL(t.Context(), p.Name).Val()

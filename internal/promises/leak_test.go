@@ -239,7 +239,7 @@ func lostReply(t *testing.T, p *locktest.Place, show func(t *testing.T, l *lossy
 
 func (l *lossy) loseNext() { l.proxy.DropReplies(1, faultproxy.Containing(l.Name)) }
 
-// assertHeld asserts that the lease holds the lock, once, that nothing else holds it, and that the lease can be released.
+// assertHeld asserts that the lease is the lock's only holder, with one hold, and that its release frees the lock.
 func (l *lossy) assertHeld(t *testing.T, lease *holdfast.Lease) {
 	t.Helper()
 	assert.True(t, lease.Valid())
@@ -275,7 +275,7 @@ func loseRelease(t *testing.T, l *lossy) {
 }
 
 func losePass(t *testing.T, l *lossy) {
-	locktest.Release(t, locktest.Acquire(t, l.lock)) // the first grant of a fenced lock has a token for one holder only, so it would not be passed on
+	locktest.Release(t, locktest.Acquire(t, l.lock)) // the first grant of a fenced lock has only one token, so that grant would not be passed on
 	first := locktest.Acquire(t, l.lock)
 	pending := l.lock.AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
 	locktest.Await(t, "the waiter", func() bool {

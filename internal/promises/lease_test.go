@@ -103,8 +103,8 @@ func newSevered(t *testing.T, p *locktest.Place, lease time.Duration, number int
 	return s
 }
 
-// lookAt asks the server which keys are gone, and returns their number. It fails the test if the lease of such a key is still valid, or if such a
-// key exists again.
+// lookAt asks the server which keys are gone, and returns their number. It fails the test if a key is gone but its lease is still valid, or if a
+// key that was gone exists again.
 func lookAt(t *testing.T, client redis.UniversalClient, all []*severed) (gone int) {
 	pipe := client.Pipeline()
 	there := make([]*redis.IntCmd, len(all))

@@ -35,7 +35,7 @@ func lingering(t *testing.T, test func(t *testing.T, server *holdfasttest.Server
 			synctest.Test(t, func(t *testing.T) {
 				server := holdfasttest.New(t)
 				other := server.Runtime()
-				use(t, kind.Lock(other, "orders")) // the first grant of a fenced lock has one token, so it would not linger
+				use(t, kind.Lock(other, "orders")) // the first grant of a fenced lock has only one token, so the lock would not linger
 				<-time.After(time.Second)          // later grants have a token for each microsecond that has passed
 				one := server.Runtime(holdfast.Options{Lease: lingerLease, Linger: lingerFor, OnEvent: func(e holdfast.Event) { t.Errorf("%v", e) }})
 				synctest.Wait() // until the demand channel is subscribed to
@@ -134,7 +134,7 @@ func TestLinger_DemandReachesTheHolder(t *testing.T) {
 		}
 		stalls := locktest.WatchStalls(t, p)
 		one, other := p.Runtime(t, holdfast.Options{Lease: lingerLease, Linger: lingerFor}), p.Runtime(t, holdfast.Options{})
-		use(t, p.Lock(other)) // the first grant of a fenced lock has one token, so it would not linger
+		use(t, p.Lock(other)) // the first grant of a fenced lock has only one token, so the lock would not linger
 
 		// When the runtime has subscribed to demands, it treats the locks that it already holds as wanted by others. So this lock may not linger at
 		// first.

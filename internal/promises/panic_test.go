@@ -18,8 +18,8 @@ import (
 // A lock actor should never panic. If one does, nobody hangs: holders learn that their leases are lost, waiters are served, and the true state
 // is read from Redis.
 
-// trap, once set, makes a lock actor panic: the next lock actor that asks for jitter. Lock actors ask for jitter after a refusal by Redis, or after
-// a failure.
+// trap makes one lock actor panic. After the trap is set, the next lock actor that asks for jitter panics. Lock actors ask for jitter after a refusal
+// by Redis, or after a failure.
 type trap struct {
 	set    atomic.Bool
 	events locktest.Recorder

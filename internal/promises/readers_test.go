@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// These tests show the read half of a read/write lock, step by step, while links fail. internal/faults tests the read half at random, beside writers.
+// These tests use the read half of a read/write lock while links fail. Each test has fixed steps. The tests of internal/faults use readers and
+// writers together, with random faults.
 
 // Readers that are cut off learn of their loss before a writer elsewhere can get the lock. When their link is back, they do not affect the
 // leases of other readers.
@@ -77,8 +78,8 @@ func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	return lease
 }
 
-// If the reply to a reader's call is lost, the call counts once, even while another reader holds the lock. It leaves nothing in Redis that would
-// keep writers out.
+// If the reply to a reader's call is lost, the call counts only once, even while another reader holds the lock. After the readers' releases, nothing
+// is left in Redis that would keep writers out.
 func TestRWLock_LostReplyOfAReaderCountsOnce(t *testing.T) {
 	t.Parallel()
 	for what, show := range map[string]func(t *testing.T, l *lossy){

@@ -134,8 +134,8 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 	locktest.Release(t, after)
 }
 
-// A holder learns of the loss about a second after the machine resumes, however long the lease is. No waiter is needed for that, although a waiter
-// would make the holder's actor look at the clock.
+// A holder learns of the loss about a second after the machine resumes, however long the lease is. A waiter would make the lock's actor check the
+// clock, but the test has no waiter: the holder learns of the loss without one.
 func TestSuspended_DoneFollowsWithinASecond(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{time.Second, 14 * time.Second, time.Minute} { // the first two are much shorter than Options.Lease

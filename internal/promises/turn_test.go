@@ -53,9 +53,8 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	})
 }
 
-// lockInTime waits for a fair lock until ctx ends, and for any other lock at most 300 ms. The limit is there because a Redisson thread can miss a
-// message, and would then sleep until the lease ends. That happens if a writer releases the lock after the thread has tried to get it, but before
-// the thread waits.
+// lockInTime waits for a fair lock until ctx ends, and for any other lock at most 300 ms. Without this limit, a Redisson thread that misses a message
+// would sleep until the lease ends. A thread misses the message if a writer releases the lock between the thread's try and its wait.
 func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock) error {
 	if kind.Queued {
 		return lock.Lock(ctx, 0)
@@ -102,7 +101,7 @@ func showOrder(t *testing.T, p *locktest.Place) {
 func showTurnLength(t *testing.T, p *locktest.Place) {
 	const most = 5
 	rt := p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: most, For: 10 * time.Second}})
-	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // the first grant of a fenced lock has one token, for one holder
+	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // the first grant of a fenced lock has only one token, so it serves only one holder
 	first := locktest.Acquire(t, p.Lock(rt))
 	waiting := make([]*holdfast.Pending, 40)
 	for i := range waiting {

@@ -80,7 +80,8 @@ func (p *Peer) enter(name string, wakes func(ch *channel, payload string) (int64
 	return ch
 }
 
-// leave ends the subscription if it has no other waiters. A waiter that joins meanwhile makes a new subscription.
+// leave ends a waiter's use of the subscription. The last waiter to leave ends the subscription. A waiter that joins while the subscription is
+// ending makes a new one.
 func (p *Peer) leave(ch *channel) {
 	p.mu.Lock()
 	ch.users--
@@ -174,8 +175,8 @@ func (ch *channel) await(ctx context.Context, remaining time.Duration) error {
 	return nil
 }
 
-// Blocked returns how many callers are waiting for a message, on all channels. A caller between a failed try and its
-// wait does not count: as in Redisson, a READ_UNLOCK at that moment does not wake it.
+// Blocked returns how many callers are waiting for a message, on all channels. A caller whose try has failed, but who does not wait yet, is not
+// counted. As in Redisson, a READ_UNLOCK at that moment does not wake this caller.
 func (p *Peer) Blocked() (n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

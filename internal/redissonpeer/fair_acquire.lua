@@ -10,7 +10,7 @@
 -- ARGV[4] the client's clock in ms
 -- ARGV[5] 1: join the queue, 0: only try
 --
--- Returns nil if the owner has the lock now, else the number of ms to wait (1 if it does not queue).
+-- Returns nil if the owner has the lock now, else the number of ms to wait (1 if ARGV[5] is 0).
 
 local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local lease, owner, wait, now, queues = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]

@@ -8,8 +8,8 @@ import (
 //go:embed latch.lua
 var latchScript string
 
-// Latch is Redisson's RCountDownLatch. Only the message that the count is zero wakes its waiters. A delete does not wake them,
-// and if the message is lost, they keep waiting.
+// Latch is Redisson's RCountDownLatch. Its waiters are woken only by the message that the count is zero. If that message is lost, or the latch is
+// deleted, the waiters keep waiting.
 type Latch struct {
 	peer *Peer
 	name string

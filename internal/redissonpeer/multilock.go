@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MultiLock combines several locks into one and takes them in the given order. If `allowed` is 0, it is Redisson's RedissonMultiLock. Otherwise it
-// is RedissonRedLock, which is held even if up to `allowed` members are missing. It has no keys of its own.
+// MultiLock combines several locks into one and takes them in the given order. A MultiLock has no keys of its own. If `allowed` is 0, it is
+// Redisson's RedissonMultiLock. Otherwise it is Redisson's RedissonRedLock, which counts as held although up to `allowed` members are not held.
 type MultiLock struct {
 	locks   []*RLock
 	allowed int

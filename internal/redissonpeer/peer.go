@@ -1,6 +1,5 @@
-// Package redissonpeer is a client that does on the wire what Redisson 4.7 does, for its locks, semaphores and latch.
-// Tests use it in place of Redisson, to share locks with Holdfast. It was written from a description of the wire format,
-// and supports only a single server.
+// Package redissonpeer is a client for Redisson's locks, semaphores and latch. On the wire it does what Redisson 4.7 does. Tests use it in place of
+// Redisson, to share locks with Holdfast. It was written from a description of the wire format, and supports only a single server.
 //
 // It behaves like Redisson even where Redisson has weaknesses: an acquire is not idempotent, a waiter that loses its
 // message sleeps until the lock's TTL ends, and a holder does not learn that it has lost the lock.

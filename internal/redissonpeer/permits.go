@@ -17,8 +17,8 @@ var permitsScript string
 // neverExpires is the score of a permit without a lease.
 const neverExpires = 922337203685477
 
-// PermitSemaphore is Redisson's RPermitExpirableSemaphore. Its permits have ids, and leases that follow the client's clock and are not
-// renewed.
+// PermitSemaphore is Redisson's RPermitExpirableSemaphore. Each of its permits has an id and a lease. The end of the lease is an instant of the
+// client's clock, and the lease is not renewed.
 type PermitSemaphore struct {
 	peer *Peer
 	name string
@@ -54,7 +54,7 @@ func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, lease time.Dura
 	return ids, err
 }
 
-// try is TryAcquire, and also returns the longest time to wait before the next try. The time is negative if there is no limit.
+// try does what TryAcquire does. It also returns how long the caller may wait before the next try, which is negative if there is no limit.
 func (s *PermitSemaphore) try(ctx context.Context, n int, lease time.Duration) (ids []string, wait time.Duration, err error) {
 	for range n {
 		var id [16]byte

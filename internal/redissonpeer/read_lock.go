@@ -44,8 +44,8 @@ func (l *RReadLock) acquire(ctx context.Context, lease time.Duration) (*time.Dur
 	return l.acquired(ttl, err, lease, watched, l.peer.readers)
 }
 
-// Unlock releases one hold. If the same thread also holds the write half, the watchdog drops one hold of the write half too, as in Redisson. When it
-// has dropped the last one, it no longer renews the write half.
+// Unlock releases one hold of the read half. As in Redisson, the watchdog of the write half also subtracts one hold of this thread, if it counts
+// any. When its count is zero, it no longer renews the write half for this thread.
 func (l *RReadLock) Unlock(ctx context.Context) error {
 	return l.unlockBy(ctx, l.Release, l.peer.readers, l.peer.watchdog)
 }

@@ -20,9 +20,9 @@ type RLock struct {
 	thread int64
 	field  string // the hash field that shows that this thread holds the lock
 
-	// lease is the lease of the last acquire, in ms. The lock's TTL is set to this value again by an acquire without a lease of its own, and by a
-	// release after which the thread still has holds. The last release resets the value to the watchdog's lease. As in Redisson, each lock object
-	// has its own value.
+	// lease is the lease of the last acquire, in ms. Two calls set the lock's TTL to this value again: an acquire without a lease of its own, and a
+	// release that leaves the thread with holds. The release of the last hold resets the value to the watchdog's lease. As in Redisson, each lock
+	// object has its own value.
 	lease atomic.Int64
 }
 
