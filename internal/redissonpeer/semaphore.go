@@ -9,8 +9,8 @@ import (
 //go:embed semaphore.lua
 var semaphoreScript string
 
-// Semaphore is Redisson's RSemaphore: a number of permits without owners. Its requests are not idempotent, and a waiter
-// that loses its message waits for the next one.
+// Semaphore is Redisson's RSemaphore: a number of permits without owners. Requests are not idempotent. A waiter that misses a message waits for the
+// next message.
 type Semaphore struct {
 	peer *Peer
 	name string
@@ -56,8 +56,8 @@ func (s *Semaphore) Acquire(ctx context.Context, permits int) error {
 	}
 }
 
-// semaphoreWakes returns how many waiters of a semaphore a message wakes: one for each permit that the message names, but not more
-// than there are. Redisson's listener throws an exception on a negative number, so ok is then false.
+// semaphoreWakes returns how many waiters of a semaphore a message wakes. The message contains a number of permits, and wakes one waiter for each
+// permit, at most all waiters. If the number is negative or malformed, ok is false: Redisson's listener throws an exception then.
 func semaphoreWakes(ch *channel, payload string) (permits int64, ok bool) {
 	n, err := strconv.ParseInt(payload, 10, 64)
 	if err != nil || n < 0 {

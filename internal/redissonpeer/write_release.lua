@@ -1,5 +1,5 @@
--- Release one hold of the write half. If it was the last one and the owner also holds the read half, the lock is then in mode read, and
--- no message is published.
+-- Release one hold of the write half. If the owner has no further hold of the write half, but holds the read half, the lock changes to mode read,
+-- and no message is published.
 --
 -- KEYS[1] lock
 -- KEYS[2] channel of the lock

@@ -99,9 +99,9 @@ func (in *instance) launch() error {
 		return err
 	}
 	defer log.Close()
-	// Diskless replication is off: with it, a master sends no writes to a new replica before the replica's first
-	// acknowledgement, which takes up to a second, and a failover would lose these writes. So a new replica gets a snapshot
-	// from disk. The snapshot is deleted after that, so that a restarted server is empty.
+	// Diskless replication is off. If it were on, a master would send no writes to a new replica before the replica's first acknowledgement, which
+	// takes up to a second. A failover would lose these writes. So a new replica gets a snapshot from disk. The master then deletes the snapshot, so
+	// that a restarted server is empty.
 	args := []string{
 		in.configFile(), "--port", strconv.Itoa(in.port), "--bind", host, "--unixsocket", in.socket(),
 		"--save", "", "--appendonly", "no", "--daemonize", "no",

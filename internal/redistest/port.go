@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// The system gives higher ports than these to outgoing connections. If a server used one of those ports and were down, a
-// client that dials it could get the same port for its own end, and so connect to itself. The ports of the cluster bus,
-// which are 10000 higher than the server's, are also below the ports of outgoing connections.
+// Servers use the ports from firstPort to lastPort. The system uses higher ports for outgoing connections. If a server with such a higher port were
+// down, a client that dials it could get the same port as its local port, and so connect to itself. The ports of the cluster bus are 10000 higher
+// than the servers' ports, but also below the ports of outgoing connections.
 const (
 	firstPort = 11000
 	lastPort  = 21999

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// astray makes the next messages of a process go astray. Soon after the process has sent such a message, its connection breaks, so the process
-// retries or gives up. The message still arrives, late. A late acquire is a duplicate: the runtime also sends the acquire again, or releases
-// what it may have acquired. The duplicate may arrive before or after these calls.
+// astray makes the next messages of a process go astray. Soon after the process has sent such a message, the connection breaks, so the process
+// retries or gives up. The message still arrives, but late. If the message is an acquire, the runtime meanwhile sends the acquire again, or
+// releases the grant that the server may have made. The late message may arrive before or after these calls.
 type astray struct {
 	left   int           // how many more messages go astray
 	late   time.Duration // the largest delay

@@ -25,8 +25,8 @@ type parcel struct {
 	what []byte
 }
 
-// mark matches the mark at the end of a pipeline. In a request the mark is a PING with the number of the pipeline, and in the reply it is the same
-// number. If two pipelines are built at one instant, their order is unknown, and so are their numbers. Therefore checksums leave marks out.
+// mark matches the mark at the end of a pipeline. In a request, the mark is a PING with the number of the pipeline. In the reply, the mark is that
+// number. If two pipelines are built at the same instant, nobody knows which one gets the lower number. So checksums leave marks out.
 var mark = regexp.MustCompile(`(^|ping\r\n)\$\d\r\n\d+\r\n$`)
 
 // content returns a checksum of a message.

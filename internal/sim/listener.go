@@ -20,7 +20,7 @@ const (
 	crowd      listening = "a crowd that has left its tickets"
 )
 
-// crowdSize is the least number of subscribers with which Redis assigns places (scripts/lib/crowd.lua).
+// crowdSize is the number of subscribers from which on waiting processes get tickets (scripts/lib/crowd.lua).
 const crowdSize = 64
 
 // crowdKept is the time for which Redis keeps the tickets of a crowd (scripts/lib/crowd.lua).
@@ -31,13 +31,13 @@ func newListening(d dice) listening {
 	return []listening{crowd, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
 }
 
-// crowdMax replaces aloneMax in worlds with a crowd, whose processes do not exist. A real process behind the crowd waits for the call of its row
-// (scripts/lib/crowd.lua). Nobody calls that row, so the process stops waiting for the call after up to 6.25 s, and tries. If the process has just
-// had a turn, it first leaves the free lock to the crowd, in vain.
+// crowdMax replaces aloneMax in worlds with a crowd. The processes of the crowd do not exist; they only have tickets. A real process gets a ticket
+// behind them, and waits until its row is called (scripts/lib/crowd.lua). Nobody calls that row, so after up to 6.25 s the process tries without a
+// call. A process that has just had a turn waits longer: it first leaves the free lock to the crowd, where nobody takes it.
 const crowdMax = 8 * time.Second
 
-// aloneMax is the longest time for which a lock may stay free while users wait for it. It applies after the first second to worlds with a mere
-// listener, a subscriber that never acquires. The time covers the pause of a process after its turn, up to 125 ms, and the round trips that follow.
+// aloneMax is the longest time for which a lock may stay free although users wait for it, in a world with a mere listener (see listening). It does
+// not apply to the first second of the world. The time covers the pause of a process after its turn, up to 125 ms, and the round trips that follow.
 const aloneMax = 150 * time.Millisecond
 
 // listen makes the mere listener subscribe. The function `over`, which it returns, ends the subscription.

@@ -59,7 +59,7 @@ var faults = []fault{
 			w.say("one connection of %s is stuck, direction %d, for %v", p.name, direction, d)
 			w.troubles(p, time.Now().Add(d+soon))
 			wire.hold(direction, time.Now().Add(d))
-			if r.IntN(2) == 0 { // messages in flight may still arrive, when others have the lock
+			if r.IntN(2) == 0 { // messages in flight may still arrive after others have acquired the lock
 				w.at(between(r, 0, min(d, w.plan.lease/3)), wire.cut)
 			}
 		}
@@ -126,9 +126,9 @@ var faults = []fault{
 			d = -d
 		}
 		w.say("step the server's clock by %v", d)
-		over := w.plan.lease + calm // the server may take live waiters of a fair lock for dead ones
+		over := w.plan.lease + calm // the server may think that live waiters of a fair lock are dead
 		if d < 0 {
-			over += 2*w.plan.lease - d // the server may take a late call for one in time, and execute it after the runtime has cleaned up
+			over += 2*w.plan.lease - d // the server may execute a call that is too late, even after the runtime has cleaned up
 		}
 		w.troubles(nil, time.Now().Add(over))
 		w.step(d)

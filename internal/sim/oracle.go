@@ -46,7 +46,7 @@ type hold struct {
 	own    bool          // no other holder uses its grant
 	ends   bool          // the lease is renewed, but ends at its at-most time
 	least  time.Duration // the at-least time: how long nobody else may have the lock, or 0 if it has none
-	seen   time.Time     // when it was granted, as its holder saw it
+	seen   time.Time     // when the holder got the lease
 	late   bool          // the holder may have learned of the grant long after it was made
 	called time.Time     // when it was requested
 	first  time.Time     // when the owner's first entry was requested
@@ -101,8 +101,8 @@ func (o *oracle) wrong(format string, args ...any) {
 	o.violation(format, args...)
 }
 
-// loses records that the server loses data from now on. It returns the function `over`. A call of over records that the loss ends after the time
-// `in`.
+// loses records that the server loses data from now on. The caller then calls the function `over`, which records that the loss ends after the
+// duration `in`.
 func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,8 +115,9 @@ func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	}
 }
 
-// excused reports whether a lease may be valid although the server does not know it (A4). This is allowed after the server has forgotten the lease,
-// until the process must have noticed. In a healthy process the next renewal notices the loss. A lease that is not renewed is excused until it ends.
+// excused reports whether a lease may be valid although the server does not know it (A4). If the server may have lost the lease, the lease may stay
+// valid until its process notices the loss. A healthy process notices the loss at the next renewal. A lease that is not renewed is excused until it
+// ends.
 func (o *oracle) excused(h *hold) bool {
 	now, lease := time.Now(), o.w.plan.lease
 	return slices.ContainsFunc(o.forgets, func(f forgetting) bool {
@@ -162,8 +163,9 @@ type kept struct {
 	until time.Time
 }
 
-// isKept reports whether an at-least time explains why the server still has a grant. The server counts the rest of an at-least time from the
-// execution of the release, and the holder sends the release earlier. So the grant may outlast the at-least time by the duration of that call.
+// isKept reports whether an at-least time explains why the server still has a grant. A release tells the server how much of the at-least time is
+// left, and the server counts this rest from the moment at which it executes the release. So the grant may outlast the at-least time by the time
+// for which the release was in flight.
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,7 +174,7 @@ func (o *oracle) isKept(at *place, id string) bool {
 	})
 }
 
-// keep records an at-least time that ends at `until`. It makes this end a little earlier, because clocks differ, and because events are recorded a
+// keep records an at-least time that ends at `until`. The recorded end is a little earlier, because clocks differ, and because events are recorded a
 // little late.
 func (o *oracle) keep(h *hold, until time.Time) {
 	over := func(k kept) bool { return time.Since(k.by.seen) > k.by.least+o.w.plan.lease/3 }
@@ -196,9 +198,10 @@ func (o *oracle) mayStay(h *hold) {
 	}
 }
 
-// leasts checks that h does not get the lock within the at-least time of another holder (A10). There are two excuses. First, the server may have lost
-// data since one of the two owners first requested the lock. Second, the process of h may not have noticed an earlier loss yet: it may then let h
-// share the lost grant of another reader.
+// leasts checks that h does not get the lock within the at-least time of another holder (A10). There are two excuses:
+//   - The server has lost data after one of the two owners first requested the lock.
+//   - The server has lost data earlier, and the process of h has not noticed the loss yet. The process may then let h share a lost grant with
+//     another reader.
 func (o *oracle) leasts(h *hold) {
 	for _, k := range o.kept[h.place] {
 		forgotten := slices.ContainsFunc(o.forgets, func(f forgetting) bool {
@@ -270,7 +273,7 @@ type turn struct {
 	began time.Time // when its first holder was seen
 	late  bool      // the turn may have begun before its first holder was seen
 	count int
-	freed time.Time // when a holder last began to release the grant, which may linger from then on; zero if none has
+	freed time.Time // when a holder last began to release the grant, or zero if none has; the grant may linger from then on
 }
 
 // inTurn checks the bounds of hand-offs inside a process (A8).
@@ -322,7 +325,7 @@ func (o *oracle) token(h *hold) {
 		switch {
 		case t.token == token:
 			o.violation("A1: %s has token %d of %s, which another holder had already", h.who, token, h.place.name)
-		case t.token > token && t.at.Before(h.called) && !o.excused(h): // before it notices a loss, a process may hand out tokens that it has reserved
+		case t.token > token && t.at.Before(h.called) && !o.excused(h): // a process that has not noticed a loss may use tokens that it has reserved
 			o.violation("A1: %s has token %d of %s, but %d was given out before it asked", h.who, token, h.place.name, t.token)
 		}
 	}

@@ -85,8 +85,8 @@ func (p *place) bounds(reads bool) bool {
 // leased reports whether the place grants leases.
 func (p *place) leased() bool { return p.kind != semaphore && p.kind != latch }
 
-// known reports whether the server has a grant or a permit. For a reader's grant, its timeout key must exist as well. When a reader's lease expires,
-// that key is gone, but the field of the grant stays as long as the lock has other readers.
+// known reports whether the server has a grant or a permit. A reader's grant has a field and a timeout key, and both must exist. When a reader's
+// lease expires, the timeout key is gone, but the field stays as long as the lock has other readers.
 func (p *place) known(id string) bool {
 	p.w.setServerClock()
 	if p.kind != permits {

@@ -45,7 +45,7 @@ type process struct {
 	drains  time.Time // when Shutdown was called, or zero if it was not
 	closed  bool
 	gone    bool            // Close or Shutdown has succeeded
-	left    error           // the error of a Close or Shutdown that failed, because some releases were given up; every later Close fails, too
+	left    error           // the error of Close or Shutdown, if some releases were given up; every later Close then fails, too
 	drawn   time.Time       // when draw was last called
 	ties    map[dice]uint64 // how often each value was drawn at that instant
 }

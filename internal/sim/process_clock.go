@@ -23,7 +23,7 @@ func (c *processClock) Now() time.Duration {
 	return passed
 }
 
-// AfterFunc calls f after d, or when a pause of the process ends if that is later.
+// AfterFunc calls f after d. If the process is paused then, AfterFunc calls f when the pause ends.
 func (c *processClock) AfterFunc(d time.Duration, f func()) clock.Timer {
 	t := &processTimer{p: c.p, dice: c.p.draw('a', uint64(d))}
 	t.t = time.AfterFunc(t.late(d), func() {

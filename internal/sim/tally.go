@@ -4,9 +4,9 @@ import "slices"
 
 // Permits and counts have no owner, so the oracle checks only their numbers (A3 for semaphores and latches).
 
-// gaveBack records the end of a lease. err is what its holder got from Release. Until now, the oracle counted the at-least time of the lease from the
-// call of the acquire. From now on, it counts from the return of the acquire, which is later. But it still counts from the call if the release
-// failed, or if the holder may have learned of the grant late.
+// gaveBack records the end of a lease. err is what its holder got from Release. So far, the oracle has assumed that the at-least time of the lease
+// began when the holder called Acquire. After a successful release, the oracle assumes that it began when Acquire returned, so it ends later. The
+// exception is a holder that may have learned of the grant late: for its lease, nothing changes.
 func (o *oracle) gaveBack(h *hold, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -63,7 +63,7 @@ func (w *world) troubleCount() int {
 	return len(w.trouble)
 }
 
-// calmSince returns the end of the last trouble that lasts beyond an instant, or the instant itself if there is none.
+// calmSince returns the instant at which the last trouble ends. If all troubles end before the given instant, calmSince returns the given instant.
 func (w *world) calmSince(instant time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,8 +75,8 @@ func (w *world) calmSince(instant time.Time) time.Time {
 	return instant
 }
 
-// reconnected returns the time by which a process that can make no connection for `away` is connected again. After twenty failures in a row
-// go-redis dials only once a second.
+// reconnected returns the time by which a process is connected again, if it cannot make connections for the duration `away` from now. After twenty
+// failures in a row, go-redis dials only once a second.
 func reconnected(away time.Duration) time.Time {
 	pause := min(time.Second, away+25*time.Millisecond)
 	if away > 200*time.Millisecond {
