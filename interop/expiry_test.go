@@ -38,7 +38,7 @@ func TestInterop_LeaseEndsForBothSides(t *testing.T) {
 				}
 				began := time.Now()
 				held, waits := n.held(t, holder, lease), waiter.party(n.kind.waiter(), n.name)
-				took := at(t, taking(t, waits)).Sub(began) // taking and not waiting, because the lease may end before the waiter sleeps
+				took := at(t, taking(t, waits)).Sub(began) // taking(), because the lease may end before the waiter sleeps, and waiting() would then fail
 				n.over(t, holder, held)
 				assert.GreaterOrEqual(t, took, due-5*time.Millisecond)
 				assert.Less(t, took, due+2*time.Second+stalls.Slack())
@@ -75,7 +75,7 @@ func (m *meeting) stillHeld(t *testing.T, p party) {
 	defer cancel()
 	held, err := p.held(ctx)
 	require.NoError(t, err)
-	if theirs, ok := p.(*javaParty); !ok || theirs.kind.theirs != "red" { // a red lock of Redisson may hold two members, and then answers false
+	if theirs, ok := p.(*javaParty); !ok || theirs.kind.theirs != "red" { // with only two of three members, Redisson has the red lock, but answers false
 		assert.True(t, held, "%s is lost", m.kind.name)
 	}
 	require.NoError(t, p.give(ctx))

@@ -110,7 +110,7 @@ func (p *javaParty) try(ctx context.Context, wait time.Duration) (bool, error) {
 func (p *javaParty) give(ctx context.Context) error {
 	_, err := p.ask(ctx, "lock-release")
 	if p.kind.theirs == "red" && errors.Is(err, errDriver) {
-		return nil // the thread did not hold some member, but a majority is enough; Redisson's blocking unlock ignores this error, too
+		return nil // a majority is enough, so one member may not have been held; Redisson's blocking unlock ignores this error, too
 	}
 	return err
 }

@@ -22,7 +22,7 @@ type side interface {
 type party interface {
 	// take waits until the party holds the lock. If lease is 0, the watchdog renews the party's lease.
 	take(ctx context.Context, lease time.Duration) error
-	// try waits for the lock, but not longer than wait.
+	// try waits for the lock for at most the time `wait`, and reports whether the party got it.
 	try(ctx context.Context, wait time.Duration) (bool, error)
 	give(ctx context.Context) error
 	// held reports whether the party holds the lock, as far as its side knows.

@@ -67,7 +67,7 @@ func TestVersions_ContendedRounds(t *testing.T) {
 }
 
 // previousVersion builds the contender with an older version of Holdfast: the one before the last change of a script, or the one that the flag
-// -versions.previous names. Without a clone, or in a shallow one, that version is not available, and the test is skipped.
+// -versions.previous names. Outside a clone, and in a shallow clone, that version is not available, and the test is skipped.
 func previousVersion(t *testing.T) string {
 	const scripts = ":(glob)../scripts/**/*.lua"
 	commit := *previous

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// id matches a part of a name that may be an id and has delimiters around it: a UUID, a number, or hexadecimal digits, at least one of which is a
-// decimal digit. In the expression the UUID comes first, because the first group of a UUID may look like a number.
+// id matches a part of a name that may be an id: a UUID, a number, or hexadecimal digits with at least one decimal digit among them. The part must
+// have delimiters around it. In the expression the UUID comes first, because the first group of a UUID may look like a number.
 var id = regexp.MustCompile(`(^|[^0-9A-Za-z])([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9]+|[0-9a-fA-F]*[0-9][0-9a-fA-F]*)($|[^0-9A-Za-z])`)
 
 // shortest is the least number of hexadecimal digits that count as an id.

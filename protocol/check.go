@@ -25,7 +25,7 @@ func (e *CheckError) Unwrap() []error { return e.Causes }
 const CheckLines = 25
 
 // Error returns one line for a single finding. For several findings it returns a title, a line for each finding, and, if rights are missing, a line
-// with the ACL rule that grants all of them. The text has at most 25 lines. If not all findings fit, a line has the number of the others.
+// with the ACL rule that grants all of them. The text has at most 25 lines. If not all findings fit, a line says how many are left out.
 func (e *CheckError) Error() string {
 	const title = "holdfast: check: "
 	if len(e.Findings) == 1 {

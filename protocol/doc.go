@@ -20,8 +20,8 @@
 //
 //   - Send with Request or RequestWithCustomSender: the answer goes to the sender of the envelope. Root.Request has no sender.
 //   - The sender must belong to the runtime's ActorSystem (Options.System, Runtime.System), because the messages are plain Go
-//     structs that contain errors and a function, and cannot be serialized. A remote actor needs a local one that makes its
-//     requests.
+//     structs that contain errors and a function, and cannot be serialized. For a remote actor, a local
+//     actor must send the requests.
 //   - A request names its lock in the fields Kind and Lock. Lock is the name that the method Lock.Name of the handle returns. The
 //     request may go to the PID of any lock of the runtime, as long as the runtime exists.
 //   - A request has an ID chosen by the requester, which the answer echoes. The ID must be unique among the requester's pending
@@ -54,7 +54,7 @@
 //	ErrInvalid          a mistake: kind, name, owner, durations, an ID in use
 //	ErrClosed           the runtime is closing or shutting down
 //
-// or with an error of Redis or of the connection. If a refused Acquire may have got the lock in Redis, the runtime releases it.
+// or with an error of Redis or of the connection. If a refused Acquire may have acquired the lock in Redis, the runtime releases the lock.
 //
 // # Leases
 //
@@ -107,10 +107,10 @@
 // lease of a Granted that it did not request, and ignore a Lost with an unknown serial. When a lock notices the termination, it
 // also refuses the waits that the new actor has started by then, and ends the new actor's leases with Lost.
 //
-// The runtime never blocks on delivering a message to an actor. A synchronized dispatcher or a full mailbox may block a delivery.
-// All messages to that actor then wait, in order, and a RequesterBlocked event reports this; locks, leases and other actors
-// continue. The actor's leases are still renewed. So an actor that hangs keeps its locks, as a goroutine that hangs does. A fixed
-// lease limits the time for which it keeps them.
+// An actor's synchronized dispatcher or full mailbox may block the delivery of a message. Then only the messages to that actor wait,
+// in order, and a RequesterBlocked event reports this. The runtime itself does not block: locks, leases and other actors continue.
+// The runtime still renews the leases of the blocked actor. So an actor that hangs keeps its locks, and so does a goroutine that
+// hangs. A fixed lease limits the time for which the actor keeps a lock.
 //
 // # The end of the runtime
 //

@@ -70,9 +70,9 @@ func (o *oracle) inTime(w *wait, since time.Time, why string) {
 	}
 }
 
-// known returns the time from which a process can know that a place is available; the place became available at the time `free`. If the server has
-// forgotten a holder's grant, the holder notices this at its next renewal, or, without renewals, at the end of its lease. Until then, the other users
-// of its process wait for that holder.
+// known returns the time from which a process can know that a place is available. The place became available at the time `free`, but perhaps only
+// because the server forgot the grant of a holder in this process. The holder notices the loss at its next renewal or, if its lease is not renewed,
+// when the lease ends. Until then, the other users in the process wait for that holder.
 func (o *oracle) known(p *process, at *place, free time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()

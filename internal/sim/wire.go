@@ -75,10 +75,10 @@ const (
 	directionIn
 )
 
-// reply passes the server's reply to the client, or loses it and the connection with it.
+// reply passes the server's reply to the client. If the process is to swallow a script's reply, reply drops it and cuts the connection.
 func (w *wire) reply(b []byte) {
 	switch {
-	case w.in.ended() || w.isDeaf(): // this reply is lost anyway, and does not count for swallows
+	case w.in.ended() || w.isDeaf(): // this reply is lost anyway, so it does not use up one of the replies to swallow
 	case w.isFor("evalsha") && w.p.swallows():
 		w.p.loses()
 		w.cut()
@@ -133,8 +133,8 @@ func (w *wire) heldUntil(direction uint64) time.Time {
 	return w.held[direction]
 }
 
-// drawn returns the wire's own dice, and whether it has them yet. The dice depend on the wire's first request. Nothing else that is known
-// distinguishes two wires that are dialed at one instant.
+// drawn returns the wire's own dice, and whether the wire has them yet. The dice depend on the wire's first request, because only that request
+// distinguishes two wires that are dialed at the same instant.
 func (w *wire) drawn() (dice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -41,8 +41,8 @@ type world struct {
 	silent  bool
 	later   []string          // violations that were found while the server was executing commands
 	kept    []*holdfast.Lease // includes leases of dead processes
-	sources map[string]string // of mutated scripts: from the SHA of the original to that of the mutant
-	frugal  map[string]bool   // by the SHA of each loaded script: whether the script needs no memory
+	sources map[string]string // the SHA of each loaded script's mutant, by the SHA of the original
+	frugal  map[string]bool   // whether a loaded script needs no memory, by the script's SHA
 }
 
 // Report is the result of a run.
@@ -116,7 +116,7 @@ func (w *world) run() {
 	w.use()
 	close(done)
 	all.Wait()
-	w.pause(time.Millisecond) // so that the consequences of the users' last steps happen first
+	w.pause(time.Millisecond) // so that the consequences of the users' last steps happen before the faults are healed
 	w.heal()
 	w.settle(ctx)
 	w.pause(time.Second)
@@ -192,7 +192,8 @@ func (w *world) keep(lease *holdfast.Lease) {
 // instantsMax bounds the instants of a world. The busiest worlds need some thousands; a world that needs more is in an endless loop.
 const instantsMax = 1_000_000
 
-// unique reserves and returns the first instant, from `at` on, at which nothing else happens. So the scheduler has no choice.
+// unique reserves and returns the first instant, from `at` on, at which nothing else happens. So no two
+// goroutines wake at the same instant, and the scheduler never chooses which of them runs first.
 func (w *world) unique(at time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -222,7 +223,7 @@ func (w *world) sum() (sum uint64) {
 	return sum
 }
 
-// patience bounds every wait for something that is free or soon will be.
+// patience bounds every wait of a process at the end of a world: for a free place, for a place that another process soon frees, and for Close.
 const patience = time.Minute
 
 // served bounds every wait after all faults have ended. During such a wait, each of the other processes acquires the same thing once.
@@ -310,7 +311,7 @@ func (w *world) tally(ctx context.Context, at *place) {
 	case semaphore:
 		left, err = rt.Semaphore(at.name).Available(ctx)
 		least, most = permitCount-at.vague, permitCount
-		if w.isStepped() { // with its clock set back, the server may have executed a late copy of an acquire, whose permits nobody has
+		if w.isStepped() { // the server's clock was set back, so a late copy of an acquire may have taken permits that nobody has
 			least = 0
 		}
 	case permits:
@@ -443,7 +444,7 @@ func (w *world) serverNow() time.Time {
 func (w *world) setServerClock() {
 	w.mu.Lock()
 	offset, stepped := w.offset, w.stepped
-	w.mu.Unlock() // not later: SetTime takes the server's mutex, and a script's hook takes w.mu while it holds that mutex
+	w.mu.Unlock() // before SetTime, which takes the server's mutex: a script's hook takes w.mu while it holds the server's mutex
 	if stepped {
 		w.server.SetTime(time.Now().Add(offset).UTC())
 	}

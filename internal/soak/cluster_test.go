@@ -75,8 +75,8 @@ func (s *clustered) roleOf() map[string]string {
 	return roles
 }
 
-// troubles returns the faults of the servers. A planned failover forgets nothing. Any other may forget the last writes, whether the test causes it
-// or it happens by itself because the machine is busy.
+// troubles returns the faults of the servers. A planned failover forgets nothing. Any other failover may forget the last writes. The test causes
+// some of these failovers; others happen because the machine is busy.
 func (s *clustered) troubles(w *world) []chaos.Fault {
 	troubles := append(slices.Clone(chaos.Servers), w.rotation(),
 		chaos.Fault{Name: "planned failover", Weight: 2, Do: func(ctx context.Context, _ chaos.Target) {

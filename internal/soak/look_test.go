@@ -116,9 +116,9 @@ func (l look) late() []string {
 	return nil
 }
 
-// serve makes every process get each of the given things once more. It repeats failed calls in two cases. The faults may have only just ended. Or the
-// machine may have stalled for longer than an attempt waits for its answer, which is not long, because leases are short. After such a stall, a
-// release is not confirmed, and waiters get the error that Redis does not answer.
+// serve makes every process get each of the given things once more. It repeats failed calls in two cases: if the faults have only
+// just ended, or if the machine has stalled for longer than an attempt waits for its answer. An attempt does not wait for long, because leases are
+// short. After such a stall, a release is not confirmed, and waiters get the error that Redis does not answer.
 func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	mayFail := func(err error) bool {
 		return !isMistake(err) && (justHealed || w.stalls.Worst() >= rpc.Window(lease))
@@ -149,11 +149,11 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	group.Wait()
 }
 
-// check returns the violations among the recorded holds, or how many there were if all are excused. Then it forgets the holds.
+// check returns the violations among the recorded holds. If all of them are excused, it returns only their number. Then it forgets the holds.
 //
-// Failovers that the test makes excuse nothing. A master counts as dead only after it was silent for longer than any lease lasts. So the grants that
-// the new master does not know have ended before it grants. But on a busy machine, a master may count as dead although it still grants. Such a
-// failover is a surprise, and excuses violations.
+// If the test has caused a failover, this excuses no violation. A master counts as dead only after it was silent for longer than any lease lasts. So
+// before the new master grants anything, the grants that it does not know have ended. But on a busy machine, a master may count as dead although it
+// still grants. Such a failover is a surprise, and excuses violations.
 func (g *thing) check(surprises int) (wrong []string, excused int) {
 	meets, most := g.spans.Meets(&g.readers), g.spans.AtOnce()
 	wrong = append(meets, g.tokens.disorder()...)

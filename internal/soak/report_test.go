@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// grown returns error texts if the heap or the number of goroutines was clearly larger in the last third of the looks than in the first.
+// grown returns error texts if the heap or the number of goroutines was clearly larger in the last third of the looks than in the first third.
 func grown(looks []look) (wrong []string) {
 	third := len(looks) / 3
 	if third == 0 {

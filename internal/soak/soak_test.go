@@ -26,7 +26,7 @@ var (
 func TestMain(m *testing.M) { locktest.Main(m) }
 
 const (
-	lease     = time.Second // of the watchdog: so short that leases are often lost
+	lease     = time.Second // the length of the leases that the watchdog renews; it is so short that leases are often lost
 	processes = 4
 	usersEach = 4 // of each process
 )

@@ -62,7 +62,8 @@ func (w *world) storm(ctx context.Context) {
 	}
 }
 
-// trouble returns the next fault of the servers: first each once, so that a short run has all of them, then random ones.
+// trouble returns the next fault of the servers. The first calls return each fault once, so that even a short run has all of them. Later calls return
+// random faults.
 func (w *world) trouble(dice *rand.Rand) chaos.Fault {
 	if w.begun++; w.begun <= len(w.troubles) {
 		return w.troubles[w.begun-1]

@@ -29,8 +29,8 @@ func (s *tokens) add(call time.Time, lease *holdfast.Lease) {
 	s.all = append(s.all, token{call, time.Now(), lease.Token()})
 }
 
-// disorder returns an error text for each token that is out of order: each must be larger than every token that had been received when its acquire
-// began. Then disorder forgets all tokens except the one that was received last.
+// disorder returns an error text for each token that is out of order. A token must be larger than all tokens that users had received before its
+// acquire began. Then disorder forgets all tokens except the one that was received last.
 func (s *tokens) disorder() (wrong []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

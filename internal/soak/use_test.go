@@ -28,7 +28,7 @@ func (w *world) use(ctx context.Context, p *process) {
 	}
 }
 
-// patience returns how long a user waits. The wait may end at any instant of an acquire.
+// patience returns how long a user waits. Some waits are so short that they may end at any step of an acquire.
 func patience() time.Duration {
 	if rand.IntN(4) == 0 {
 		return rand.N(20 * time.Millisecond)
@@ -51,7 +51,7 @@ func asking() []holdfast.AcquireOption {
 	return nil
 }
 
-// isMistake reports whether an error is one that no fault may cause if the call is correct.
+// isMistake reports whether an error shows a mistake: a correct call must never return this error, whatever faults there are.
 func isMistake(err error) bool {
 	for _, never := range []error{
 		holdfast.ErrInvalid, holdfast.ErrNotHeld, holdfast.ErrForeignKey, holdfast.ErrUpgrade, holdfast.ErrTooManyWaiters, holdfast.ErrNotReplicated,

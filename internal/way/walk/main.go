@@ -25,7 +25,7 @@ const (
 	name  = "way"
 )
 
-// walker is the state that the three steps of an operation share: prepare, the measured step run, and undo.
+// walker is the state that the three steps of an operation share. The steps are prepare, run and undo; only run is measured.
 type walker struct {
 	ctx   context.Context
 	lock  *holdfast.Lock
