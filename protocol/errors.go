@@ -37,7 +37,7 @@ type BusyError struct {
 	Name   string        // of the lock
 	Holder string        // owner field of one of the holders; "" if unknown; RUNTIME:-NUMBER if the lock was released and WithAtLeast keeps it
 	TTL    time.Duration // time until the lock expires in Redis if it is not renewed; 0 if unknown
-	Local  bool          // held by this runtime, perhaps by the caller itself, which would then wait for itself
+	Local  bool          // this runtime holds the lock; if the caller itself is the holder, it would wait for its own release
 }
 
 // Error names the lock, the holder and the time left.

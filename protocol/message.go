@@ -38,9 +38,9 @@ type Granted struct {
 	LeaseID string    // owner field in Redis
 	Token   int64     // fencing token, 0 for kinds without
 	Until   time.Time // the local deadline; a watchdog lease is renewed before it
-	// Valid reads the clock, and reports whether the lease is still held. It returns false once the lease has ended, even if Lost is still
-	// in flight, and at the latest from the local deadline on. It is safe for concurrent use. Call it immediately before any side effect
-	// that must not happen after the lease has ended.
+	// Valid reads the clock, and reports whether the lease is still held. It returns false once the local deadline has passed, or once
+	// the lease has ended for another reason, even if Lost is still in flight. Valid is safe for concurrent use. Call it immediately before any
+	// side effect that must not happen after the lease has ended.
 	Valid func() bool
 }
 

@@ -85,7 +85,7 @@ func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {
 	}
 }
 
-// TestEvents_AllHaveAText: every event has a String and a LogValue; without them, it would appear as a bare struct.
+// TestEvents_AllHaveAText: every event has a String and a LogValue. Without these methods, the event would appear as a bare struct.
 func TestEvents_AllHaveAText(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "event.go", nil, 0)

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// forMany adds a variant of the script that does the same for many locks in one call. One call for many locks is cheaper for the server, because
-// a call costs more than the work of the script in it. The parameter `keys` is the number of keys of one lock.
+// forMany adds a variant of the script that does the same for many locks in one call. One call for many locks is cheaper for the server,
+// because the overhead of a call is larger than the work that the script does for one lock. The parameter `keys` is the number of keys of one lock.
 //
 // The variant begins with the script's includes, once for all locks. The rest of the script becomes the body of a function that is called for each
 // lock. The function reads KEYS and ARGV at an offset; copying them for each lock would cost the server a fifth more.

@@ -44,7 +44,7 @@ type CountOp struct {
 	Word    string // the operation in words, for error texts
 	Way     Way
 	Changes bool     // the operation changes something, and its result is kept for retries
-	Undo    *CountOp // undoes this operation if its caller has left; nil if this operation is not undone then
+	Undo    *CountOp // undoes this operation if its caller has left; nil if this operation is never undone
 	Ends    bool     // the operation may end grants that are held; it has ended none if its result is 0
 	Grants  []string // the grants that the operation ends, or nil if it ends all
 	Call    func(s *Site, raw string, t CountTerms) Call
@@ -56,10 +56,10 @@ func (o *CountOp) Enters() bool { return o.Way == Look || o.Undo != nil }
 // CountTerms are the parameters of a call of a CountOp.
 type CountTerms struct {
 	Request  string        // id; a retry has the same
-	Numbers  []int64       // the operation's number, if it has one; a Take has one per waiter, which is negative for a try
+	Numbers  []int64       // the operation's number, if it has one; a Take has a number for each waiter, which is negative if the waiter only tries
 	Keep     time.Duration // how long the result is kept
-	Reserve  time.Duration // of a Take: how long to reserve if the first waiter cannot be served; if negative, our reservation ends
-	Rest     time.Duration // of a Take: how long after the end of our reservation nobody may reserve
+	Reserve  time.Duration // of a Take: how long it reserves the semaphore if no waiter can be served; if negative, it ends our reservation
+	Rest     time.Duration // of a Take: time after our reservation in which no runtime may reserve the semaphore
 	Answered []string      // requests whose results Redis need not keep any longer
 }
 

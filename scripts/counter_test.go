@@ -413,7 +413,7 @@ func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 	assert.Equal(t, "2", b.key())
 	_, err = full(scripts.SemaphoreAcquire, b.name, us+":7")
 	require.Error(t, err)
-	assert.ErrorContains(t, err, "OOM command not allowed", "no permit is taken") // Redis 6.2 first names the position in the script
+	assert.ErrorContains(t, err, "OOM command not allowed", "no permit is taken") // Redis 6.2 puts the position in the script before this text
 	for _, request := range []string{us + ":8", us + ":9"} {
 		_, err = full(scripts.LatchCountDown, latch.name, request)
 		require.NoError(t, err)

@@ -126,9 +126,8 @@ func TestCrowd_CallsRows(t *testing.T) {
 	})
 }
 
-// When a process gets the lock before its turn, each ticket ahead of it gets a mark, but at most the first sixteen tickets. The fourth mark removes a
-// ticket. If the process of a ticket tries to acquire the lock before that, the ticket loses its marks. So no ticket is removed because one process,
-// however far back, gets the lock once.
+// When a process gets the lock before its turn, the first sixteen tickets ahead of it get one mark each. The fourth mark removes a ticket. If the
+// process of a ticket tries to acquire the lock before that, the ticket loses its marks. So one early grant cannot remove a ticket without marks.
 func TestCrowd_RemovesTheDead(t *testing.T) {
 	inCrowds(t, func(c crowd) {
 		c.turn(0)

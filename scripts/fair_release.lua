@@ -2,8 +2,9 @@
 -- give it the lock; otherwise wake the next waiter and the waiters of other kinds of lock. If the turn of this runtime ends, the heir gets the lock
 -- only if there are no waiters of other kinds: they would never find the lock free.
 --
--- If this grant does not hold the lock but waits for it, remove it from the queue. If it was the head, the next waiter is the head
--- now. If this is the heir and the lock is free, give the heir the lock; otherwise wake the new head, so that it learns its place.
+-- If this grant does not hold the lock but waits for it, remove the grant from the queue. If the grant was the head, the next
+-- waiter becomes the head. If the new head is the heir and the lock is free, give the heir the lock; otherwise wake the new head, so that it
+-- learns its place.
 --
 -- If `keep` is not 0, the lock does not become free: it stays taken for that time, with `nobody` as the holder (see lock_keep).
 --

@@ -61,7 +61,8 @@ func TestFairAcquire_QueuesInOrder(t *testing.T) {
 	})
 }
 
-// When a waiter tries again, the script notes in Redis that the waiter's runtime lives. It writes no note if the last one was written just before.
+// When a waiter tries again, the script notes in Redis that the waiter's runtime lives. If the last note is recent, the
+// script writes no new one.
 func TestFairAcquire_NotesThatItsRuntimeLives(t *testing.T) {
 	on(t, func(b bed) {
 		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})

@@ -11,7 +11,7 @@
 -- ARGV[5] publish   PUBLISH or SPUBLISH
 -- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that only listen and do not want the lock, such as this process
 -- ARGV[7] tokens    largest number of tokens to take
--- ARGV[8] min_token server time in us as the caller knows it, or 0. The last token is at least as large
+-- ARGV[8] min_token the caller's estimate of the server time in us, or 0. The last token is not smaller than min_token
 --
 -- Returns {grant, first, last} (passed) | number of subscribers that were notified (the lock is free for them) |
 -- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text

@@ -14,7 +14,8 @@ import (
 )
 
 // Even if the counter is lost between two acquires, the second acquire gets larger tokens than the first. In this test, a block of tokens spans
-// 10 ms, and the acquires follow each other faster than that. So if the first block after a loss began in the past, it would repeat tokens.
+// 10 ms, and the acquires follow each other faster than that. So the first block after a loss must not begin in the past: it
+// would repeat tokens.
 func TestFencedAcquire_NoTokenComesBackAtOnce(t *testing.T) {
 	on(t, func(b bed) {
 		many := *site

@@ -273,7 +273,7 @@ func (b bed) eachKeyASet(kind *scripts.Kind) {
 	}
 }
 
-// freeBesideASet shows that a lock can be released and freed by force although another of its keys, the given one, has become a set.
+// freeBesideASet checks that a release and a force-release free a lock even if `key`, another key of the lock, has become a set.
 func (b bed) freeBesideASet(kind *scripts.Kind, key string) {
 	b.Helper()
 	terms := scripts.Terms{Grant: kind.GrantID(us + ":1"), Lease: time.Minute}

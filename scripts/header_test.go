@@ -65,8 +65,8 @@ func TestScripts_EveryIncludeIsUsed(t *testing.T) {
 
 var parameter = regexp.MustCompile(`(?m)^-- (KEYS|ARGV)\[(\w+)\] (\w+)`)
 
-// A header names the file, every key and every argument, and ends with the results of the script. The code below it binds the header's
-// names once, in the header's order, and uses no other numbers of keys and arguments.
+// A header names the file, every key and every argument, and ends with the results of the script. The code below the header
+// assigns each key and argument to its name in the header, exactly once, and uses no other index of KEYS or ARGV.
 func TestScripts_HeadersAreTrue(t *testing.T) {
 	t.Parallel()
 	for _, file := range files(t, "*.lua") {

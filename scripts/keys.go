@@ -36,7 +36,7 @@ const (
 	Yields    = "-" // the process has just had the lock. If others wait, it takes a ticket, even if the lock is free
 )
 
-// CrowdLeast is a number of subscribers to a lock's releases. If there are fewer, no process waits for the call of its row (lib/crowd.lua).
+// CrowdLeast is the smallest number of subscribers to a lock's releases with which a process waits for the call of its row (lib/crowd.lua).
 const CrowdLeast = 8
 
 // ReadWriteChannel is the channel on which releases of a read/write lock are published.

@@ -63,7 +63,7 @@ type Kind struct {
 	// It sets no other fields.
 	Counting *Counting
 
-	NotSet string // error text while the kind's number has not been set, or "" if the kind has no number to set
+	NotSet string // error text of an acquire if the number was not set before, or "" if the kind has no number to set
 
 	Channel func(raw, grant string) string // the channel on which a contender for this grant is notified of releases, or nil if there is none
 	// Others is set only for Queued kinds. It is the channel on which the releases of other kinds of lock are published. The first waiter in

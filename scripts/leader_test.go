@@ -53,7 +53,7 @@ func TestLeader_IsWhoeverHoldsTheLock(t *testing.T) {
 	})
 }
 
-// An announcement that arrives when a newer leader has the lock changes nothing and notifies nobody. The script does not compare tokens: if
+// If a newer leader has the lock, an older leader's announcement changes nothing and notifies nobody. The script does not compare tokens: if
 // a failover loses a term, the next term may get the same token.
 func TestLeader_StaleOneDoesNotOverwrite(t *testing.T) {
 	on(t, func(b bed) {

@@ -167,7 +167,7 @@ type Acquired struct {
 	Queued bool   // the grant is now in Redis' queue
 	Joined int64  // server time in microseconds at which this call put the grant at the end of the queue, or 0 if it did not
 	First  bool   // the grant is at the head of the queue
-	Next   string // another waiter of this runtime that may take the lock: the lock is free and that waiter is at the head of the queue; or empty
+	Next   string // if the lock is free and another waiter of this runtime is at the head of the queue: that waiter's grant; otherwise empty
 }
 
 // A reply that grants something names the grant. If a connection gets out of step, a call may receive the reply to another call. That reply

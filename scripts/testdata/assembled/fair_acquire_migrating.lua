@@ -1,9 +1,9 @@
 local strange = redis.call('type', KEYS[1]).ok == 'string'
 -- fair_acquire: take the lock for a grant if the lock is free and no waiter is ahead of the grant; else put the grant into the queue.
 --
--- A retry is granted again, but the number of holds stays 1; or it keeps its place in the queue. If that place was lost, the script only
--- reports the loss. It must not put the grant into the queue again in the same call: if the reply got lost, the next retry would find the
--- new place, and the waiter would never learn that it had lost the old one.
+-- If the grant holds the lock already, a retry is granted again, and the number of holds stays 1. If the grant is in the queue, a retry keeps
+-- its place. If that place was lost, the script only reports the loss. It must not put the grant into the queue again in the same call: if the
+-- reply got lost, the next retry would find the new place, and the waiter would never learn that it had lost the old one.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}
@@ -22,7 +22,7 @@ local strange = redis.call('type', KEYS[1]).ok == 'string'
 --   ttl     ms, or -1 if the lock is free or has no TTL
 --   holder  owner field, or '' if the lock is free
 --   queued  0 if the grant is not in the queue; 1 if it was in the queue before; the server time in microseconds if it has joined just now
---   next    the grant at the head of the queue, if this grant is the head, or if the lock is free and the head belongs to this runtime; else ''
+--   next    the head of the queue in two cases: this grant is the head, or the lock is free and the head belongs to this runtime; else ''
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3]
 local place, wait, runtime, stay = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])

@@ -1,7 +1,7 @@
 local strange = redis.call('type', KEYS[1]).ok == 'string'
 if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
--- fenced_acquire: take the lock for a new grant if it is free, with a block of fencing tokens. A retry of the same attempt is
--- granted again with new tokens, but the number of holds stays 1.
+-- fenced_acquire: if the lock is free, take it for a new grant, and issue a block of fencing tokens to the grant. A retry of the same
+-- attempt is granted again with new tokens, but the number of holds stays 1.
 --
 -- KEYS[1] lock        hash    {name}
 -- KEYS[2] counter     string  redisson_lock_token:{name}
@@ -11,7 +11,7 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[4] report      '' asks for a busy reply of two parts; the lock's channel asks for a busy reply of five parts. A + before the channel says
 --                     that the runtime has a ticket (lib/crowd.lua), and a - that the runtime has just had the lock
 -- ARGV[5] tokens      largest number of tokens to take
--- ARGV[6] min_token   server time in us as the caller knows it, or 0. The last token is at least as large
+-- ARGV[6] min_token   the caller's estimate of the server time in us, or 0. The last token is not smaller than min_token
 --
 -- Returns {grant, first, last} (granted) | {ttl in ms or -1, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket or 0} (busy; see join_crowd) | error LATE ms | error FOREIGN text
