@@ -1,7 +1,7 @@
 -- lock_keep: end a grant, but keep the lock taken for a while. The owner field of the grant is replaced by a field that no grant has, so a
 -- late renewal or acquire of the grant changes nothing. The TTL of the lock becomes `keep`. The waiters are woken so that they learn the new
--- TTL, because no message is sent when a key expires. A retry changes nothing. HDEL comes first, because it needs no memory: after the
--- first write of a script, Redis does not refuse the script's further writes at maxmemory.
+-- TTL, because no message is sent when a key expires. A retry changes nothing. At maxmemory, Redis refuses a write that needs memory, unless
+-- the script has already made another write. So HDEL comes first: it needs no memory.
 --
 -- KEYS[1] lock    hash     {name}
 -- KEYS[2] channel channel  redisson_lock__channel:{name}

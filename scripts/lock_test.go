@@ -98,13 +98,13 @@ func (b bed) nearTTL(want time.Duration) {
 	assert.InDelta(b, want.Seconds(), b.ttl().Seconds(), 1.5)
 }
 
-// counting asks for a lock, and for the number of subscribers of its channel.
+// counting tries to acquire a lock. If the lock is busy, the result contains the number of subscribers of the lock's channel.
 func (b bed) counting(kind *scripts.Kind, grant string) scripts.Acquired {
 	b.Helper()
 	return b.take(kind, scripts.Terms{Grant: grant, Lease: time.Minute, Report: scripts.LockChannel(b.name)})
 }
 
-// If the caller names a channel, the reply to a refused acquire contains the number of its subscribers.
+// If an acquire names the lock's channel and the lock is busy, the reply contains the number of subscribers of the channel.
 func TestAcquire_CountsSubscribers(t *testing.T) {
 	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
 		t.Run(string(kind.Name), func(t *testing.T) {

@@ -67,7 +67,7 @@ func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, 
 		p.Left = -1
 		return p, true, true
 	}
-	till := time.Duration(score) * time.Millisecond // end of the lease, or of a Holdfast permit's grace
+	till := time.Duration(score) * time.Millisecond // when the lease ends, or for a Holdfast permit, when its grace ends
 	if strings.HasPrefix(member, permitMark) {
 		till -= permitGrace
 	}
@@ -113,13 +113,13 @@ func RawNames(channel string) []string {
 	if !ok {
 		return nil
 	}
-	if at := tailShape.FindStringIndex(rest); at != nil { // a waiter of a fair lock, or a row of a crowd
+	if at := tailShape.FindStringIndex(rest); at != nil { // the channel of a fair lock's waiter, or of a row of a crowd
 		rest = rest[:at[0]]
 	}
 	return rawNames(rest)
 }
 
-// rawNames returns the names for which the function prefixed makes this key or channel. The parameter `rest` is the part after the prefix.
+// rawNames returns the names from which the function prefixed makes a key or channel that consists of the prefix, a colon and `rest`.
 func rawNames(rest string) (names []string) {
 	if inner, ok := unbraced(rest); ok && !strings.Contains(inner, "{") {
 		names = append(names, inner)

@@ -15,8 +15,8 @@ const ofString = "string"
 // forString is the beginning of a script that must know whether the key holds a string.
 const forString = "local strange = redis.call('type', KEYS[1]).ok == 'string'\n"
 
-// toMigrate adds to a script the variant that treats a string as a busy lock. The variant's reply in this case has the form
-// that all kinds without a queue use.
+// toMigrate adds to a script the variant that treats a string as a busy lock. If the key holds a string, the variant's
+// reply has the form of the busy reply of all kinds without a queue.
 func (s *Script) toMigrate() *Script {
 	s.Migrating = load(s.Name+"_migrating", forString+
 		fmt.Sprintf("if strange then return {redis.call('pttl', KEYS[1]), '%s'} end\n", ofString)+s.written)

@@ -18,8 +18,8 @@ var odd = []string{
 	"redisson_lock_queue:{orders}", "{orders}:timeout", strings.Repeat("x", 512), strings.Repeat("x", 513),
 }
 
-// All keys and channels of a valid name share one slot, except those of a latch whose name contains braces. Each of them is also used by Redisson,
-// or has a prefix that only Holdfast uses.
+// All keys and channels of a valid name share one slot, except those of a latch whose name contains braces. Each key or channel is
+// either one that Redisson uses as well, or has a prefix that only Holdfast uses.
 func FuzzNames_KeepToOneSlot(f *testing.F) {
 	for _, name := range odd {
 		f.Add(name)

@@ -20,7 +20,7 @@ var (
 	checkPublish  = load("check_publish", checkPublishLua)
 )
 
-// Needs contains the commands, keys and channels that the scripts of a kind use, for Runtime.Check.
+// Needs contains the commands, keys and channels that the scripts of a kind use. Runtime.Check tries them.
 type Needs struct {
 	Commands []string // in lower case; publish stands for PUBLISH or SPUBLISH
 	Keys     []string // including the channels, which scripts also get as keys

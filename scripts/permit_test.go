@@ -30,7 +30,7 @@ func (b bed) expiry(id string) time.Duration {
 	return time.UnixMilli(int64(score)).Sub(b.Time(b.Context()).Val())
 }
 
-// put writes a permit that expires when the given time from now has passed.
+// put writes a permit that expires after the given time.
 func (b bed) put(id string, in time.Duration) {
 	b.Helper()
 	raw, err := hex.DecodeString(id)

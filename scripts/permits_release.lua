@@ -34,7 +34,7 @@ if not result then
   result = '0'
   if #out == #ARGV - 4 then
     local back = 0
-    -- ZREM is the first write, because it frees memory: a script that has written may also make writes that need memory (maxmemory)
+    -- ZREM is the first write, because it needs no memory. After a first write, Redis does not refuse further writes of a script at maxmemory
     for i = 1, #out, 1000 do -- in blocks, because unpack is limited to some thousands of values
       back = back + redis.call('zrem', timeouts, unpack(out, i, math.min(i + 999, #out)))
     end

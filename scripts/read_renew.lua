@@ -1,5 +1,5 @@
 -- read_renew: restart the leases of many readers, each only if its grant still holds the lock. It never creates anything. The
--- TTL of a lock is the longest lease of its readers, so it is lowered only if a renewal has shortened a lease.
+-- TTL of a lock is the longest lease of its readers. So the script lowers the TTL only after it has shortened a lease.
 --
 -- KEYS[n] lock      hash    {name}, with mode; each is followed by its timeout
 -- KEYS[n] timeout   string  {name}:grant:rwlock_timeout:1

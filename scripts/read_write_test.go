@@ -172,7 +172,7 @@ func TestWriteAcquireAndRenew(t *testing.T) {
 		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Minute))
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Hour, WriteGrant: us + ":1:write"})
 		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Minute))
-		b.nearTTL(time.Hour) // the TTL is not lowered while the writer's own reader holds for longer
+		b.nearTTL(time.Hour) // the writer's owner also reads, with a longer lease, so the TTL is not lowered
 		assert.False(b, b.renew(scripts.WriteLock, us+":2:write", time.Minute))
 	})
 }
@@ -264,8 +264,8 @@ func TestReadWrite_ForeignKeysAndLateCalls(t *testing.T) {
 	})
 }
 
-// A reader's release compares its own lease with the TTL of the lock. If the TTL is longer, it is the lease of another reader, and remains. If
-// not, the release reads the leases of all other readers.
+// A release by a reader compares the reader's lease with the TTL of the lock. If the TTL is longer, it comes from another reader's lease and does
+// not change. If it is not longer, the release reads the leases of all other readers.
 func TestReadRelease_LooksAtOthersWhenItWasTheLongest(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -63,7 +63,7 @@ func classify(err error) Class {
 
 func classifyServer(text string) Class {
 	if strings.Contains(text, "unknown subcommand 'setinfo'") {
-		return Unknown // the connection is out of step: an older server replied this to the handshake of go-redis, not to the call
+		return Unknown // the connection is out of step: an older server gave this reply to the handshake of go-redis, not to the call
 	}
 	if unwell(text) || slices.Contains(ofCall, codeOf(text)) {
 		return Refused
@@ -136,8 +136,8 @@ func Explain(err error) error {
 	return err
 }
 
-// Explain does the same as the function Explain for an error of this call, which is an acquire. If the key may be a lock of another library, the
-// text also mentions Options.Migrating, with which the acquire would wait for that lock.
+// Explain does the same as the function Explain. The call must be an acquire, and err its error. If the key may be a lock of another library, the
+// text also mentions Options.Migrating. With this option, the acquire would wait for that lock.
 func (c *Call) Explain(err error) error {
 	err = Explain(err)
 	if c.Script != nil && c.Script.Migrating != nil && errors.Is(err, protocol.ErrForeignKey) && strings.Contains(err.Error(), "WRONGTYPE") {
@@ -157,7 +157,7 @@ func (c *Call) WithKeys(err error) error {
 	}
 	var keys []string
 	for _, found := range keyOfType.FindAllStringSubmatch(c.Script.Source, -1) {
-		if n := int(found[1][0] - '0'); n <= len(c.Keys()) { // the header may list a key that the script has only in a bundle
+		if n := int(found[1][0] - '0'); n <= len(c.Keys()) { // the header may list a key that only a bundle of calls contains
 			keys = append(keys, fmt.Sprintf("%q a %s", c.Keys()[n-1], found[2]))
 		}
 	}

@@ -61,7 +61,7 @@ type Call struct {
 	Command []any
 	// notAfter is a position in Command, or 0 if there is none. At this position is the server time after which the script refuses to run.
 	notAfter int
-	// minToken is a position in Command, or 0 if there is none. At this position is the server time; the last fencing token is at least as large.
+	// minToken is a position in Command, or 0 if there is none. At this position is the lower bound that SetMinToken sets.
 	minToken int
 	// Limit is an upper bound for SetNotAfter (server time in ms), or 0 if there is none.
 	Limit int64

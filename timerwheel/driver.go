@@ -77,10 +77,10 @@ func (d *delayQueue) run() {
 	}
 }
 
-// clock returns the time of d.now, but never goes backwards, not even between goroutines. So if poll
-// has seen a slot begin, the slot has begun for the wheel as well. If the wheel read an older time,
-// it would consider the wake-up early and request it again. poll would then wake the wheel at once,
-// and so on without a pause.
+// clock returns the time of d.now, but never an earlier time than before, in whichever goroutine. So
+// if poll has seen a slot begin, the slot has begun for the wheel as well. If the wheel could read an
+// earlier time than poll, it would take the wake-up for early and request it again. poll would then
+// wake the wheel at once, and both would repeat this without a pause.
 func (d *delayQueue) clock() time.Duration {
 	for {
 		newest := d.newest.Load()

@@ -92,7 +92,7 @@ func TestBatch_IsTheConsumers(t *testing.T) {
 		for i := range ts {
 			batch := <-batches
 			require.Equal(t, []*timer{&ts[i]}, batch)
-			batch = append(batch, batch...) // the capacity behind it belongs to the consumer as well
+			batch = append(batch, batch...) // the consumer may also use the rest of the slice's capacity
 			require.NoError(t, w.Check())
 			clear(batch)
 		}

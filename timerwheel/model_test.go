@@ -120,8 +120,8 @@ func (m *model) forget(x *timer) (armed, bool) {
 	return a, true
 }
 
-// settle compares the wheel with the list. The list must contain every timer that was handed over, so it was neither cancelled nor handed over
-// before. The timer must also be on time. No timer that is still armed may be overdue.
+// settle compares the wheel with the list. Every timer that was handed over must be in the list: a timer that was cancelled, or handed over before,
+// is not. Every timer must also be handed over on time, and no timer that is still armed may be overdue.
 func (m *model) settle() {
 	synctest.Wait()
 	last := time.Duration(0)

@@ -17,8 +17,8 @@ type Timer[T any] struct {
 	// Value identifies the object to which a delivered timer belongs.
 	Value T
 
-	// Guarded by the wheel's mutex. slot and place are 32 bits each, which makes a million
-	// timers 8 MB smaller.
+	// Guarded by the wheel's mutex. slot and place have 32 bits each: with 64 bits, a
+	// million timers would need 8 MB more.
 	tick  int64 // slot of the deadline, counted from instant 0 of the clock
 	slot  int32 // index of the slot in which it is stored
 	place int32 // 1 + index within that slot; 0 = not armed
@@ -234,8 +234,8 @@ func (w *Wheel[T]) see(now time.Duration) {
 
 // reach returns the number of the slot in which a timer must be stored, if the timer's deadline is
 // in the slot with the number tick. If slot tick is in the turn that begins at w.tick, the result is
-// tick itself. If it is before that turn, the result is the first slot of the turn; if it is after
-// the turn, the last.
+// tick itself. If slot tick is before that turn, the result is the first slot of the turn. If slot
+// tick is after that turn, the result is the last slot of the turn.
 //
 // reach reads the clock only if the slot is beyond the turn that begins at w.tick, because reading
 // the clock costs more than the rest of Add. So w.tick may lag behind the clock, and the turn may
@@ -252,11 +252,11 @@ func (w *Wheel[T]) reach(tick int64) int64 {
 // It reports whether a wake-up for slot seat must still be requested. The caller requests it after
 // unlocking, because the request can block on the driver's goroutine.
 //
-// One request per slot and turn is enough, because w.tick never goes back. Suppose that slot k and
-// slot seat have the same index in the ring, and that a wake-up was requested for slot k. At the
-// time of that request, k was at least w.tick. Now the slot seat is in the turn that begins at
-// w.tick, so seat >= k. If seat > k, the wake-up for slot k is late. When it comes, drain finds that
-// the timer is not due yet, and places the timer again.
+// One pending request for each index of the ring is enough. Suppose that slot k has the same index
+// as slot seat, and that the wake-up for slot k is pending. When it was requested, slot k was in the
+// turn that began at w.tick. Now slot seat is in the turn that begins at w.tick, which never goes
+// back, so seat >= k. If seat = k, the pending wake-up is the right one. If seat > k, the pending
+// wake-up is late. When it comes, drain finds that the timer is not due yet, and places it again.
 func (w *Wheel[T]) put(t *Timer[T], tick, seat int64) (first bool) {
 	t.tick = tick
 	index := int32(seat & w.mask)

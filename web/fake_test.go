@@ -19,7 +19,7 @@ type fake struct {
 	err     error
 	takes   time.Duration // how long each list takes
 	silent  bool          // pings get no answer in time
-	looks   int           // how often contended locks were listed: at most once in each look
+	looks   int           // how often contended locks were listed; a look lists them at most once
 	sweeps  int           // how often all locks were listed
 
 	unlisted string // name that no list contains

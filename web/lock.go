@@ -28,7 +28,7 @@ type lock struct {
 	past        []spell // spells that have ended, the newest last
 	samples     []sample
 	text        string // the text, in lower case, in which a search looks for words
-	listed      bool   // a list has contained the lock; if a later list does not, the lock is no longer in use. False if only read by name
+	listed      bool   // a list has contained the lock, so if a later list does not, the lock is no longer in use
 	err         string // why the last look at the lock failed, or "" if it did not
 }
 
@@ -103,8 +103,8 @@ func (l *lock) followHolders(before *lock, fresh bool) {
 	}
 }
 
-// renew notes when the lease expires. If the new expiry is later than the one that the last look showed, by more than the duration `steady`, renew
-// counts a renewal.
+// renew notes when the lease expires. It counts a renewal if this expiry is later than the expiry noted before, and the difference is more than
+// the duration `steady`.
 func (h *holding) renew(now time.Time, again bool) {
 	if h.TTL < 0 {
 		h.until = time.Time{}

@@ -105,8 +105,8 @@ func (l *looker) latest() *snapshot {
 	return l.snap
 }
 
-// fresh returns a snapshot that is new enough and shows what a view needs, or one with the error of the last look. If there is no such snapshot
-// within the duration `patience`, fresh returns the latest one. It returns nil if ctx ends first.
+// fresh waits for a snapshot that is new enough and shows what a view needs, and returns it. It also returns a snapshot of a look that has
+// just failed. If neither comes within the duration `patience`, fresh returns the latest snapshot. It returns nil if ctx ends first.
 func (l *looker) fresh(ctx context.Context, v view) *snapshot {
 	defer l.watch(v)()
 	began := time.Now()

@@ -97,7 +97,7 @@ func TestPage_RedisGoesAndComesBack(t *testing.T) {
 	}
 }
 
-// A look skips a part that is slow and therefore not due yet. If the looks fail, and a later look skips the part that failed, the page still reports
+// A part of a look that is slow is not due in every look. If a look fails, and the next looks skip the part that failed, the page still reports
 // the failure until Redis answers.
 func TestLooker_FailureLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

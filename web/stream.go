@@ -104,7 +104,7 @@ func (p *page) send(w http.ResponseWriter, parts []update) bool {
 		return false
 	}
 	to := http.NewResponseController(w)
-	_ = to.SetWriteDeadline(time.Now().Add(p.writeWithin)) // a writer without deadlines returns an error, and works without them
+	_ = to.SetWriteDeadline(time.Now().Add(p.writeWithin)) // a writer that does not support deadlines returns an error, which is harmless
 	if _, err = fmt.Fprintf(w, "data: %s\n\n", data); err != nil || to.Flush() != nil {
 		return false
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
-// Options of Handler. The zero value shows every lock and frees none.
+// Options configures Handler. The zero value shows every lock and frees none.
 type Options struct {
 	// AllowFree lets viewers free locks by force, after a confirmation. The page does not authenticate its viewers, so everyone who
 	// can open it can then free locks.

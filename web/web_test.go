@@ -42,7 +42,7 @@ var (
 		`value|viewBox|width|x|y))*)/?>$`)
 )
 
-// strangeTags returns the tags of a page that its templates did not make.
+// strangeTags returns those tags of a page that cannot come from the templates.
 func strangeTags(page string) (strange []string) {
 	for _, found := range tag.FindAllString(page, -1) {
 		if !knownTag.MatchString(value.ReplaceAllString(found, "")) || strings.Contains(found, "<script") && found != `<script src="page.js" defer>` {

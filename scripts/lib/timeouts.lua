@@ -1,6 +1,6 @@
 -- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument `timeouts` is the beginning of the
--- names of these keys, "{name}:". Scripts get it in KEYS, although it is no key: a hook of the client may add a prefix to all KEYS, and then adds the
--- prefix to this argument as well.
+-- names of these keys, "{name}:". Scripts get this beginning in KEYS, although it is not a key. So if a hook of the client adds a prefix to all KEYS,
+-- the hook adds the prefix here as well.
 
 -- timeouts_of lists the timeout keys of all readers except the reader `but`. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)

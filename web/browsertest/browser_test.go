@@ -94,7 +94,7 @@ func (b *tab) sees(condition string) {
 	looks := time.NewTicker(20 * time.Millisecond)
 	defer looks.Stop()
 	for ; b.Err() == nil; <-looks.C {
-		if so, err := chromedp.Run(b, chromedp.Evaluate[bool]("Boolean("+condition+")")); err == nil && so { // an error means that a page is just loading
+		if so, err := chromedp.Run(b, chromedp.Evaluate[bool]("Boolean("+condition+")")); err == nil && so { // an error means that the page is loading
 			return
 		}
 	}

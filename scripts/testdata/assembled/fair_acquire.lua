@@ -114,9 +114,9 @@ local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- The table `gaps` maps a waiter to the number of waiters directly ahead of it that have left since the last close_gaps. close_gaps reads the list
--- from first_gap on. That is the position of the first gap, counted from 0, or a position before the first gap. If there are no gaps, first_gap is
--- nil.
+-- When waiters leave, they leave a gap ahead of the next waiter. The table `gaps` maps that waiter to the size of the gap: the number of
+-- waiters that have left since the last call of close_gaps. No gap is before the position first_gap, counted from 0, so close_gaps reads the list
+-- from there on. If there are no gaps, first_gap is nil.
 local gaps, first_gap = {}, nil
 
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,

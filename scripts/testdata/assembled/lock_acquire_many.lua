@@ -116,8 +116,8 @@ end
 -- A runtime behind the rows in front does not wait for the call of its row in three cases:
 -- 1. Its row is the next one, which might be called before the runtime subscribes.
 -- 2. It is among the first 33 runtimes. Unless tickets were removed, these are in the rows in front or in the next row.
--- 3. There are fewer than 8 subscribers. The rows in front have more than 16 runtimes, which should all subscribe. So most of these have died, and
---    perhaps nobody is left to call rows.
+-- 3. There are fewer than 8 subscribers. The rows in front have more than 16 runtimes, all of which should subscribe. So most of these runtimes have
+--    died, and perhaps nobody is left to call rows.
 local function join_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0

@@ -1,5 +1,5 @@
 -- read_renew: restart the leases of many readers, each only if its grant still holds the lock. It never creates anything. The
--- TTL of a lock is the longest lease of its readers, so it is lowered only if a renewal has shortened a lease.
+-- TTL of a lock is the longest lease of its readers. So the script lowers the TTL only after it has shortened a lease.
 --
 -- KEYS[n] lock      hash    {name}, with mode; each is followed by its timeout
 -- KEYS[n] timeout   string  {name}:grant:rwlock_timeout:1
@@ -24,8 +24,8 @@ local function in_time(not_after)
   return nil
 end
 -- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument `timeouts` is the beginning of the
--- names of these keys, "{name}:". Scripts get it in KEYS, although it is no key: a hook of the client may add a prefix to all KEYS, and then adds the
--- prefix to this argument as well.
+-- names of these keys, "{name}:". Scripts get this beginning in KEYS, although it is not a key. So if a hook of the client adds a prefix to all KEYS,
+-- the hook adds the prefix here as well.
 
 -- timeouts_of lists the timeout keys of all readers except the reader `but`. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)
