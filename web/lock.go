@@ -137,7 +137,7 @@ func (l *lock) unlisted() *lock {
 	return &next
 }
 
-// calmed returns the lock without waiters. It is for a look that found only that the last waiter has gone. Everything else stays as it was.
+// calmed returns the lock without waiters, and unchanged otherwise. It is called if nothing has changed but that the last waiter has gone.
 func (l *lock) calmed(now time.Time) *lock {
 	next := *l
 	next.Waiting, next.waiting.end = 0, now

@@ -79,7 +79,7 @@ func (u *asking) unwatch(done lease.Ref) {
 	}
 }
 
-// answer grants or refuses the acquire of an actor, or grants a lease to a goroutine.
+// answer grants or refuses an acquire that an actor has asked for, or grants a lease to a goroutine.
 func (u *asking) answer() {
 	u.serials++
 	hold := lease.Hold{Grant: &lease.Grant{Address: u.kinds[0]}, Serial: u.serials}

@@ -137,7 +137,7 @@ func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 	return waits, length
 }
 
-// notLetIn returns a text that says what is wrong with the waits of a single waiter against a crowd, or "" if nothing is.
+// notLetIn checks how long a single waiter had to wait while it competed with a crowd. It returns what is wrong, or "" if nothing is wrong.
 func notLetIn(t *testing.T, waits []time.Duration, section, length, late time.Duration) string {
 	const turn, gap = 10 * time.Millisecond, 25 * time.Millisecond // Handoff.For, and gap of actors/turns/turns.go
 	n := len(waits)

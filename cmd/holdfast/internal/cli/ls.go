@@ -80,7 +80,7 @@ func (a *app) rows(ctx context.Context, client redis.UniversalClient, o inspect.
 		_, err := fmt.Fprintln(out, strings.Join(row[:], "\t"))
 		return err
 	}
-	titled := sync.OnceFunc(func() { _ = put(titles) }) // out returns a write error again later
+	titled := sync.OnceFunc(func() { _ = put(titles) }) // a write error is returned again by the next write and by Flush
 	for e, err := range inspect.List(ctx, client, o) {
 		if err != nil {
 			_ = out.Flush()
