@@ -222,8 +222,7 @@ func keysBeside(kind *scripts.Kind, raw string) (keys []string) {
 	for _, call := range kind.Check(site, raw, ids()) {
 		for _, k := range call.Keys() {
 			key := k.(string)
-			channel := strings.Contains(key, "_channel") || strings.HasPrefix(key, "redisson_sc:") || strings.HasPrefix(key, "redisson_rwlock:")
-			if key != raw && key != scripts.ReadTimeouts(raw) && !channel && !slices.Contains(keys, key) {
+			if key != raw && key != scripts.ReadTimeouts(raw) && !scripts.IsChannel(key) && !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
 		}

@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -8,8 +9,23 @@ import (
 // The functions below return the names of keys and channels. If Redisson has the key or channel too, its name is the one that Redisson uses. The
 // parameter raw is the name of the lock after Options.NameMapper.
 
+// The beginnings of the names of channels, up to the name of the lock.
+const (
+	lockChannels      = "redisson_lock__channel:"
+	readWriteChannels = "redisson_rwlock:"
+	semaphoreChannels = "redisson_sc:"
+	latchChannels     = "redisson_countdownlatch__channel__"
+	leaderChannels    = "holdfast_leader:"
+)
+
+// IsChannel reports whether a key of a script is a channel.
+func IsChannel(key string) bool {
+	return slices.ContainsFunc([]string{lockChannels, readWriteChannels, semaphoreChannels, latchChannels, leaderChannels},
+		func(beginning string) bool { return strings.HasPrefix(key, beginning) })
+}
+
 // LockChannel is the channel on which releases of an exclusive lock are published.
-func LockChannel(raw string) string { return prefixed("redisson_lock__channel", raw) }
+func LockChannel(raw string) string { return lockChannels + tagged(raw) }
 
 // WaiterChannel is the channel on which a waiter of a fair lock learns that it is next.
 func WaiterChannel(raw, owner string) string { return LockChannel(raw) + ":" + owner }
@@ -28,7 +44,7 @@ func RowPattern(channel string) string {
 }
 
 // HasRows reports whether a crowd may wait for the releases on this channel.
-func HasRows(channel string) bool { return strings.HasPrefix(channel, "redisson_lock__channel:") }
+func HasRows(channel string) bool { return strings.HasPrefix(channel, lockChannels) }
 
 // The marks that an acquire may have in front of the channel in its argument `report` (lib/crowd.lua).
 const (
@@ -40,10 +56,10 @@ const (
 const CrowdLeast = 8
 
 // ReadWriteChannel is the channel on which releases of a read/write lock are published.
-func ReadWriteChannel(raw string) string { return prefixed("redisson_rwlock", raw) }
+func ReadWriteChannel(raw string) string { return readWriteChannels + tagged(raw) }
 
 // ReadTimeouts is the prefix of the timeout keys of all readers.
-func ReadTimeouts(raw string) string { return suffixed(raw) + ":" }
+func ReadTimeouts(raw string) string { return tagged(raw) + ":" }
 
 // readTimeoutKey is the key that exists as long as a reader's lease. Each Holdfast grant has one hold, so the hold's number is 1.
 func readTimeoutKey(raw, grant string) string { return ReadTimeoutKey(raw, grant, 1) }
@@ -54,10 +70,10 @@ func ReadTimeoutKey(raw, grant string, hold int) string {
 }
 
 // SemaphoreChannel is the channel on which freed permits are published.
-func SemaphoreChannel(raw string) string { return prefixed("redisson_sc", raw) }
+func SemaphoreChannel(raw string) string { return semaphoreChannels + tagged(raw) }
 
 // PermitsKey is the key with the permits that are held.
-func PermitsKey(raw string) string { return suffixed(raw) + ":timeout" }
+func PermitsKey(raw string) string { return tagged(raw) + ":timeout" }
 
 // QueueKey is the key with the waiters of a fair lock.
 func QueueKey(raw string) string { return prefixed("redisson_lock_queue", raw) }
@@ -69,14 +85,6 @@ func TokenKey(raw string) string { return prefixed("redisson_lock_token", raw) }
 
 // waitingKey is a key of Holdfast only. It contains the runtimes that have waiters, and for each the time until which the runtime is known to live.
 func waitingKey(raw string) string { return prefixed("holdfast_waiting", raw) }
-
-// suffixed returns the beginning of Redisson's "suffix name": the part before the suffix.
-func suffixed(raw string) string {
-	if strings.Contains(raw, "{") {
-		return raw
-	}
-	return "{" + raw + "}"
-}
 
 // DemandChannel is the channel on which a runtime that may keep released locks learns which of them are wanted.
 // Scripts do not get it as a key, because on a cluster it is in another slot than the lock. For the same reason its messages are not sharded.
@@ -92,7 +100,7 @@ func ReadDemand(message string) (grant, key string, freed bool) {
 
 // LatchChannel is the channel for the message that a latch is at zero. Here Redisson puts braces around the name even if the name already
 // has braces.
-func LatchChannel(raw string) string { return "redisson_countdownlatch__channel__{" + raw + "}" }
+func LatchChannel(raw string) string { return latchChannels + "{" + raw + "}" }
 
 // Only Holdfast uses the keys below. Each has a TTL.
 
@@ -110,10 +118,13 @@ const ProcessesKey = "holdfast_process:{all}"
 // ProcessKey is the key with the announcement of the process that has this runtime.
 func ProcessKey(runtime string) string { return ProcessesKey + ":" + runtime }
 
-// prefixed returns Redisson's "prefix name": the lock's name becomes the hash tag, unless it contains a brace.
-func prefixed(prefix, raw string) string {
+// prefixed returns Redisson's "prefix name".
+func prefixed(prefix, raw string) string { return prefix + ":" + tagged(raw) }
+
+// tagged makes the lock's name the hash tag, unless the name contains a brace. With a suffix behind it, the result is Redisson's "suffix name".
+func tagged(raw string) string {
 	if strings.Contains(raw, "{") {
-		return prefix + ":" + raw
+		return raw
 	}
-	return prefix + ":{" + raw + "}"
+	return "{" + raw + "}"
 }

@@ -17,7 +17,7 @@ var (
 )
 
 // LeaderKey is the key with the leader of an election. The channel on which a new leader is published has the same name.
-func LeaderKey(raw string) string { return prefixed("holdfast_leader", raw) }
+func LeaderKey(raw string) string { return leaderChannels + tagged(raw) }
 
 // Leader is what Redis knows about the leader of an election.
 type Leader struct {

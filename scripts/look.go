@@ -77,8 +77,8 @@ func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, 
 
 // sidePrefixes are the prefixes of keys other than a lock's own key: further keys of locks, and the keys of elections and processes.
 var sidePrefixes = []string{
-	"redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "redisson_unlock_latch:", "redisson_lock__channel:",
-	"holdfast_attempt:", "holdfast_want:", "holdfast_waiting:", "holdfast_process:", "holdfast_leader:",
+	"redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "redisson_unlock_latch:", lockChannels,
+	"holdfast_attempt:", "holdfast_want:", "holdfast_waiting:", "holdfast_process:", leaderChannels,
 }
 
 // IsSideKey reports whether a key belongs to a lock, election or process but is not a lock's own key. It does not recognize a PermitsKey.
@@ -98,18 +98,18 @@ const ChannelPattern = "redisson_*"
 // returns no name. If the name in the channel is "{x}", RawNames returns two names, "x" and "{x}", because these two locks have the same channels
 // (unless they are latches).
 func RawNames(channel string) []string {
-	if name, ok := strings.CutPrefix(channel, "redisson_countdownlatch__channel__"); ok {
+	if name, ok := strings.CutPrefix(channel, latchChannels); ok {
 		if inner, ok := unbraced(name); ok {
 			return []string{inner}
 		}
 		return nil
 	}
-	for _, prefix := range []string{"redisson_rwlock:", "redisson_sc:"} {
+	for _, prefix := range []string{readWriteChannels, semaphoreChannels} {
 		if rest, ok := strings.CutPrefix(channel, prefix); ok {
 			return rawNames(rest)
 		}
 	}
-	rest, ok := strings.CutPrefix(channel, "redisson_lock__channel:")
+	rest, ok := strings.CutPrefix(channel, lockChannels)
 	if !ok {
 		return nil
 	}

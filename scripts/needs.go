@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 var (
@@ -38,7 +37,7 @@ func (k *Kind) Needs(s *Site, raw string, newID func() string) (n Needs) {
 		for _, k := range call.Keys() {
 			key := k.(string)
 			n.Keys = append(n.Keys, key)
-			if isChannel(key) {
+			if IsChannel(key) {
 				n.Channels = append(n.Channels, key)
 			}
 		}
@@ -56,13 +55,6 @@ func ruleOf(command string) string {
 		return "pubsub|numsub"
 	}
 	return command
-}
-
-// isChannel reports whether a key of a script is a channel.
-func isChannel(key string) bool {
-	return slices.ContainsFunc([]string{
-		"redisson_lock__channel:", "redisson_rwlock:", "redisson_sc:", "redisson_countdownlatch__channel__", "holdfast_leader:",
-	}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // CheckKey returns a call that does nothing, but needs the right to use this key in a script.

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // renaming is a hook that renames the keys of scripts in place, as some programs with several tenants do.
@@ -53,7 +54,7 @@ func everyKey(key string) string { return "tenant:" + key }
 
 // keysOnly puts the prefix before keys, but not before channels.
 func keysOnly(key string) string {
-	if strings.Contains(key, "channel_") || strings.HasPrefix(key, "redisson_lock__channel:") || strings.HasPrefix(key, "redisson_rwlock:") || strings.HasPrefix(key, "redisson_sc:") {
+	if scripts.IsChannel(key) {
 		return key
 	}
 	return everyKey(key)

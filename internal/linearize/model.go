@@ -158,8 +158,8 @@ func (s *state) refuses(k Kind, op *Op) bool {
 	})
 }
 
-// isValid applies a check whose result was that the lease is valid. The lease's owner must hold the lock, and the deadline must be at most one lease away. A deposed
-// holder may find its lease valid until the instant at which it must have learned of its loss.
+// isValid applies a check whose result was that the lease is valid. The lease's owner must hold the lock, and the deadline must be at most one lease
+// away. A deposed holder may find its lease valid until the instant at which it must have learned of its loss.
 func (s *state) isValid(op *Op) bool {
 	if i := s.find(op); i >= 0 {
 		s.change()[i].until = op.Until
