@@ -97,8 +97,8 @@ func (q *Queue) pass() {
 	q.fresh, q.reported = q.fresh.Next, q.reported+1
 }
 
-// SlowAt returns the instant from which NextSlow returns a request, or clock.Never if there is no such instant. Requests that are added later do not
-// count.
+// SlowAt returns the earliest instant at which NextSlow returns a request, or clock.Never if there is no such instant. SlowAt considers only the
+// requests that are in the queue now.
 func (q *Queue) SlowAt(limit time.Duration) time.Duration {
 	for q.fresh != nil && q.fresh.Slow { // the request was reported in another queue, before it came to this one
 		q.pass()

@@ -22,16 +22,17 @@ type Request struct {
 	Do       Operation
 	Address  *lease.Address
 	Owner    protocol.Owner // explicit owner of an acquire
-	Terms                   // of an acquire; of an extend: the new length
+	Terms                   // the lease that an acquire or an extend asks for
 	Try      bool
 	Backoff  protocol.Backoff // back-off of an acquire that spins
-	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it; 0 if there is no limit but the window of its call
+	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it; 0 if only the window of its call limits it
 	Hold     *lease.Hold      // of an acquire: the hold to fill; of a release or extend: the hold that is meant
 
 	// of an operation that counts
 	Count *scripts.CountOp
-	// Number is the number of permits, or the value to set. Waits for zero have numbers in the order of their arrival: Number is then the number of
-	// the wait. When an operation of the way Give or Ask (scripts.Way) is answered, Number becomes the result from Redis.
+	// Number is the number of permits, or the value to set. If the request waits until a latch is zero, the machine sets Number: such requests are
+	// numbered in the order of their arrival. When an operation whose Way is scripts.Give or scripts.Ask is answered, Number becomes the result from
+	// Redis.
 	Number int64
 
 	// The receiver of the answer: one of the three is set.
@@ -52,7 +53,7 @@ type Request struct {
 	Span     *trace.Span // nil if Trace does not follow this acquire
 	Attempts int         // calls to Redis for this acquire
 
-	Offer rpc.Offer // the goroutine that makes the request may send a call
+	Offer rpc.Offer // with it, the goroutine that makes the request may offer to send a call itself
 
 	Routed bool // the registry counts the request as in flight until the actor has handled it
 

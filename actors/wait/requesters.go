@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Requesters lists the users' actors that wait for the locks of one name or hold leases of them. The machine does not know about actors: it handles
-// their requests like those of goroutines. The shell admits each acquire of an actor here before the machine gets it, and reports each answer and
-// each lost lease. An actor is listed from its first acquire until its last wait or lease has ended.
+// Requesters lists the users' actors that wait for locks of one name, or hold leases of such locks. The machine does not know about actors: it
+// handles their requests like those of goroutines. Before the shell passes an actor's acquire to the machine, the shell calls Admit. It calls
+// Answered for each answer, and Ended for each lost lease. An actor is listed from its first acquire until its last wait or lease has ended.
 //
 // The zero value is an empty list.
 type Requesters struct {
@@ -110,8 +110,8 @@ func (q *Requesters) All() (pids []lease.Ref) {
 	return pids
 }
 
-// Gone removes a terminated actor from the list, and returns the actor's waits and leases, which the caller has to end. The newest wait comes first,
-// because it costs least to give up the last place in Redis' queue. Of the leases, the oldest comes first.
+// Gone removes a terminated actor from the list, and returns the actor's waits and leases. The caller must end them in the order of the results. The
+// newest wait comes first, because the last waiter in Redis' queue can leave at the least cost. The oldest lease comes first.
 func (q *Requesters) Gone(pid lease.Ref) (waits []*Request, holds []*lease.Hold) {
 	a := q.all[pid.GetId()]
 	if a == nil {

@@ -11,12 +11,12 @@ import (
 )
 
 // Terms say which lease an acquire asks for. The zero value asks for a lease of Options.Lease that the watchdog renews. An acquire with other
-// Terms gets a grant of its own. Nobody shares that grant, except its own holder by re-entry.
+// Terms gets a grant of its own. Other holders never share that grant, but its owner may re-enter it.
 type Terms struct {
 	Lease   time.Duration // of an acquire: the length of a fixed lease, or 0 for a lease that the watchdog renews; of an extend: the new length
 	Renewed time.Duration // the length that the watchdog sets, or 0 for Options.Lease
 	AtMost  time.Duration // the longest time from the acquire to the end of the lease, no matter how often it is renewed; 0 means no limit
-	AtLeast time.Duration // of an acquire or extend: nobody else gets the lock for this long, even if it is released sooner; 0 means no such time
+	AtLeast time.Duration // of an acquire or extend: nobody else gets the lock for this long, even if it is released sooner; 0 means no minimum
 }
 
 // Length returns the length of the lease. The parameter `usual` is the length in the options.
@@ -44,7 +44,7 @@ type AcquireSpec struct {
 	BacksOff bool             // the caller gave a back-off, which may be the zero value
 }
 
-// Check returns what is wrong with a spec, and fills in the defaults of a spin lock's back-off.
+// Check returns an error if the spec is invalid for the kind or the runtime. It also fills in the defaults of a spin lock's back-off.
 func (s *AcquireSpec) Check(kind *scripts.Kind, runtime string) error {
 	if kind.Spins {
 		if err := completeBackoff(&s.Backoff); err != nil {
@@ -84,7 +84,7 @@ func (s *AcquireSpec) Check(kind *scripts.Kind, runtime string) error {
 	return nil
 }
 
-// completeBackoff fills in the defaults of a back-off, and returns what is wrong with it.
+// completeBackoff fills in the defaults of a back-off. It returns an error if the back-off is invalid.
 func completeBackoff(b *protocol.Backoff) error {
 	b.Initial, b.Max = cmp.Or(b.Initial, time.Millisecond), cmp.Or(b.Max, 128*time.Millisecond)
 	b.Multiplier = cmp.Or(b.Multiplier, 2)

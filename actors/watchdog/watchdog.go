@@ -36,11 +36,12 @@ type Config struct {
 	Nudged func()                                 // called about once a second while any grant is kept
 }
 
-// Watchdog keeps the leases alive. Its wheel says which grants are due. One script renews many grants, so the cost is one renewal for each slot of
-// the wheel, and not one for each lock. If a renewal fails, the deadline of the grant stays where it is, and the watchdog repeats the renewal until
-// that deadline. The watchdog also sends the lock's actor a lease.Due, so that the actor watches the deadline meanwhile.
+// Watchdog keeps the leases alive. Its wheel hands over the grants that are due, one slot at a time. One script renews many grants of a slot, so the
+// number of scripts depends on the number of slots, and not on the number of locks. If a renewal fails, the deadline of the grant does not
+// move. The watchdog repeats the renewal until that deadline. It also sends a lease.Due to the lock's actor, so that the actor watches the
+// deadline meanwhile.
 //
-// Fixed leases are also in the wheel, until their deadline: a timer for each would cost ten times as much.
+// Grants with fixed leases are in the wheel, too, until their deadline. A separate timer for each of them would cost ten times as much.
 type Watchdog struct {
 	Config
 	Self  *actor.PID // the watchdog's own; set before the first Keep
@@ -81,8 +82,8 @@ type (
 		recoveries int           // value of Watchdog.recoveries when this renewal was sent
 		asked      time.Duration // when it was submitted
 	}
-	// renewalKey has the properties that all grants of one renewal share. One of them is the part of the cluster, because one script cannot reach
-	// into two parts.
+	// renewalKey has the properties that all grants of one renewal share. The field `part` is the slot in a Redis Cluster, because one script cannot
+	// use keys of two slots.
 	renewalKey struct {
 		kind  *scripts.Kind
 		part  uint16
@@ -91,14 +92,14 @@ type (
 	}
 )
 
-// slotsPerLease makes slots of lease/66. A renewal interval is exactly 22 slots, so the grants of one slot stay together. The watchdog may report the
-// end of a fixed lease early, by up to one slot. The random tests of package lock cover this: their watchdog reports it up to lease/64 early, which
-// is more than a slot if the lease is as long as Options.Lease.
+// slotsPerLease is the number of slots into which the length of a lease is divided. A renewal interval is exactly 22 slots, so grants that are in one
+// slot stay together. The watchdog may report the end of a fixed lease up to one slot early. The random tests of package lock cover this: in them,
+// the watchdog reports the end up to lease/64 early, which is more than one slot if the lease is as long as Options.Lease.
 const slotsPerLease = 66
 
 // coarsest decides in which of the two wheels a lease is. A renewed lease that is shorter than Options.Lease/coarsest is in Watchdog.fine. Any other
-// lease is in Watchdog.wheel, whose slots are coarse for short leases. Because of the slots, the watchdog renews early: at a length of
-// Options.Lease/coarsest, by up to a fifth of the renewal interval.
+// lease is in Watchdog.wheel. The watchdog may renew a lease of Watchdog.wheel early, by about one slot of that wheel. If the length of the lease is
+// Options.Lease/coarsest, such a slot is about a fifth of the renewal interval.
 const coarsest = 4
 
 // nudgeEvery is the interval of nudges. If a grant in Watchdog.wheel is lost while the machine is suspended, the holder learns of the loss at most
@@ -164,8 +165,8 @@ func (w *Watchdog) Keep(g *lease.Grant) {
 	w.nudgeLater()
 }
 
-// Drop stops watching a grant. A lock's actor calls Drop before it sends anything else for the grant. So the watchdog sends no renewal after the
-// release, and only a renewal that is in flight already can reach Redis after it.
+// Drop stops watching a grant. A lock's actor calls Drop before it sends the release of the grant. So the watchdog starts no renewal after the
+// release. Only a renewal that was in flight before the release can reach Redis after the release.
 func (w *Watchdog) Drop(g *lease.Grant) {
 	g.Kept.Store(false)
 	w.wheelOf(g).Cancel(&g.Timer)
@@ -205,7 +206,7 @@ func (w *Watchdog) Receive(c actor.Context) {
 		w.renewAll(m.timers, w.Batch)
 		w.wheel.Recycle(m.timers)
 	case *rpc.Result:
-		w.onRenewed(m) // may repeat a renewal; so it runs before onAnswered, which resumes the gateways when no renewal is in flight
+		w.onRenewed(m) // before onAnswered, which resumes the gateways if no renewal is in flight: onRenewed may send another renewal
 		w.onAnswered()
 	case gateway.Recovered:
 		w.onRecovered(m)
@@ -247,8 +248,8 @@ func (w *Watchdog) onAnswered() {
 	w.resumeLater = nil
 }
 
-// renewAll renews those grants of a slot that have a watched lease. One script renews at most limit grants. A grant that has reached its
-// deadline is left to its lock's actor, which has an exact timer.
+// renewAll renews grants whose leases the watchdog renews. One script renews at most `limit` grants. If a lease is fixed, or if its deadline has
+// passed, renewAll sends a lease.Due to the lock's actor instead. That actor has an exact timer.
 func (w *Watchdog) renewAll(timers []*timerwheel.Timer[*lease.Grant], limit int) {
 	now := w.Clock.Now()
 	batches := map[renewalKey]*renewal{}
@@ -334,7 +335,8 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
-	var short []*timerwheel.Timer[*lease.Grant] // grants whose at-least time has grown since the renewal was sent, and now exceeds its TTL
+	// Grants whose at-least time was extended after this renewal was sent. The at-least time now ends later than the TTL that this renewal has set.
+	var short []*timerwheel.Timer[*lease.Grant]
 	for _, t := range r.timers {
 		switch {
 		case t == nil || t.Value.Until() == 0:
@@ -348,7 +350,8 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 			if t.Value.Final() {
 				t.Value.Actor.Send(lease.Due{Grant: t.Value})
 			}
-		default: // the answer came after the deadline; no wheel has the grant any more, so only this message reports the end of the grant
+		default:
+			// The answer came after the deadline. No wheel contains the grant any more, so only this message tells the lock's actor about it.
 			t.Value.Actor.Send(lease.Due{Grant: t.Value})
 		}
 	}
@@ -388,8 +391,8 @@ func (w *Watchdog) onFailed(r *renewal, err error) {
 	w.arm(kept, now+pause/2+w.Jitter(pause))
 }
 
-// arm puts grants back into their wheel. The leases of the grants have the same length. If a Drop ran just before arm, it found no timer to cancel.
-// So arm checks Kept afterwards.
+// arm puts grants back into their wheel. The leases of the grants have the same length. If Drop ran just before arm, Drop found no timer to cancel.
+// So after arm has added the timers, it cancels those of the grants that are not kept any more.
 func (w *Watchdog) arm(timers []*timerwheel.Timer[*lease.Grant], at time.Duration) {
 	if len(timers) == 0 {
 		return
