@@ -15,8 +15,8 @@ import (
 
 // Election is a handle to a named election. The processes that call Run elect one leader at a time. Safe for concurrent use.
 //
-// The leader holds the fenced lock of the same name, so an election and a FencedLock with one name exclude each other. The leader is announced in the
-// hash "holdfast_leader:{name}" and on the channel of the same name.
+// The leader holds the fenced lock of the same name, so an election and a FencedLock with one name exclude each other. The leader is announced in a
+// hash and on a channel, which are both called "holdfast_leader:{name}".
 type Election struct {
 	rt      *Runtime
 	lock    *Lock
@@ -84,9 +84,10 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 // While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying. Only the first of several failures in a row is logged.
 //
 // Run returns ErrInvalid for a bad name or option, or if an earlier call of this Election's Run has not returned yet. If the keys of the election's
-// lock hold other data, Run returns ErrForeignKey. If these keys are on another master of a cluster, and the client is for a single server, Run
+// lock hold other data, Run returns ErrForeignKey. If the client is for a single server, but these keys are on another master of a cluster, Run
 // returns the server's error. If only the key "holdfast_leader:{name}" holds other data, the leader is elected but not announced, and Run logs that.
-// When the runtime is closed, Run returns ErrClosed after lead has returned. Runtime.Shutdown waits for a term in progress, so end ctx first.
+// When the runtime is closed, Run returns ErrClosed after lead has returned. Runtime.Shutdown waits until the term in progress ends, so end ctx
+// before you call Shutdown.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
 	if err := e.begin(lead == nil); err != nil {
 		return fmt.Errorf("holdfast: run for %s: %w", lease.Quoted(e.lock.Name()), err)
@@ -122,17 +123,17 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 	}
 }
 
-// hopeless reports whether a campaign that failed with this error would fail again, because the election's keys hold other data, or are on a master
-// of a cluster that the client cannot reach.
+// hopeless reports whether a campaign that failed with this error would fail again. It would if the election's keys hold other data, or if the client
+// cannot reach the master that has these keys.
 func hopeless(err error) bool {
 	return errors.Is(err, ErrForeignKey) || errors.Is(err, redisnode.ErrInCluster)
 }
 
-// retryAfter is the longest pause after a call to Redis that failed.
+// retryAfter is the longest pause between a failed call to Redis and the next attempt.
 const retryAfter = time.Second
 
 // Check asks the server whether this election can work. Besides what Runtime.Check asks about a fenced lock, it asks for the rights to announce the
-// leader and to watch who leads. Its error is described at Runtime.Check. A bad name or option is ErrInvalid.
+// leader and to watch who leads. Runtime.Check describes the error. If the name or an option is invalid, the error matches ErrInvalid.
 func (e *Election) Check(ctx context.Context) error {
 	if e.bad != nil {
 		return fmt.Errorf("holdfast: check %s: %w", lease.Quoted(e.lock.Name()), e.bad)

@@ -21,8 +21,8 @@ type term struct {
 	err    error // the error that lead returned, if Run must not ignore it
 }
 
-// acquire returns the options for acquiring the lock. The options contain a new owner, so a campaign never re-enters, even if Run's context has an
-// owner.
+// acquire returns the options for acquiring the lock. The options contain a new owner, so a campaign never re-enters a lock that this process holds,
+// even if Run's context has an owner.
 func (t *term) acquire() []AcquireOption {
 	return []AcquireOption{WithOwner(t.election.rt.NewOwner()), WithRenewedLease(t.election.options.Lease)}
 }
@@ -98,7 +98,7 @@ func (t *term) announce(announced chan struct{}) {
 	}
 }
 
-// lookEvery is the longest time between two announcements of a leader, and the longest time after which a Watch asks again who leads.
+// lookEvery is the longest pause between two announcements of a leader. A Watch asks Redis at least this often who leads.
 func (e *Election) lookEvery() time.Duration {
 	return min(max(e.options.Lease, time.Second), 30*time.Second)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Leader asks Redis who leads. The error matches ErrNoLeader if nobody leads, or if the leader has not announced itself yet. The error wraps the
-// cause if Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s).
+// Leader asks Redis who leads. The error matches ErrNoLeader if nobody leads, or if the leader has not announced itself yet. If Redis does not answer
+// within Options.Lease/3 (at least 1 s, at most 10 s), the error wraps the cause.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	ctx, cancel := e.untilClosed(ctx)
 	defer cancel()
@@ -39,10 +39,9 @@ func (e *Election) look(ctx context.Context) (Leader, error) {
 	return Leader{Value: leader.Value, Runtime: leader.Runtime, Token: leader.Token, Since: epoch.Add(leader.Since).Local()}, err
 }
 
-// Watch yields the present leader, if there is one, and then each new leader, until ctx ends or the runtime is closed. It yields
-// nothing when a leader leaves, only when the next one begins. A message tells Watch of the change. If that message is lost, Watch
-// notices the change within ElectionOptions.Lease (at least 1 s, at most 30 s). A leader that was replaced before Watch noticed it is
-// left out.
+// Watch yields the present leader, if there is one, and then each new leader, until ctx ends or the runtime is closed. It yields nothing when a
+// leader leaves, only when the next one begins. A message tells Watch of the change. If that message is lost, Watch notices the change within
+// ElectionOptions.Lease (at least 1 s, at most 30 s). If a leader is replaced before Watch has noticed it, Watch does not yield that leader.
 //
 // When Redis is unreachable or refuses, Watch keeps trying. Only the first of several failures in a row is logged. With a bad name or option Watch
 // yields nothing.
@@ -78,7 +77,7 @@ func (e *Election) watch(ctx context.Context, yield func(Leader) bool) {
 			e.log(&failed, "leader unknown", err)
 			again = retryAfter
 		}
-		// After a failover that has lost a term, two leaders may have the same token, so the runtimes are compared, too.
+		// A failover may lose the latest term. The next leader then gets the lost term's token again, so the runtimes are compared, too.
 		if err == nil && (leader.Token != last.Token || leader.Runtime != last.Runtime) {
 			if last = leader; !yield(leader) {
 				return

@@ -10,9 +10,9 @@ import (
 // error about a lock names the lock.
 var (
 	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, the time of WithWait elapsed, or ctx ended. If ctx ended, the error also
-	// matches ctx.Err(). If others have the lock, the error is a *BusyError (errors.As). Otherwise, either ctx had ended before the call, or Redis did
-	// not answer within the wait. If Redis did not answer, the error wraps the cause, such as a net.Error. (For semaphores, which have no holders,
-	// ErrNotAcquired also means that too few permits are available.)
+	// matches ctx.Err(). If others have the lock, the error is a *BusyError (errors.As). If it is no *BusyError, then either ctx had ended before the
+	// call, or Redis did not answer within the wait. If Redis did not answer, the error wraps the cause, such as a net.Error. (For semaphores, which
+	// have no holders, ErrNotAcquired also means that too few permits are available.)
 	ErrNotAcquired = protocol.ErrNotAcquired
 	// ErrNotHeld: the lease was already released when Release or Extend was called.
 	ErrNotHeld = protocol.ErrNotHeld
@@ -40,9 +40,9 @@ var (
 	ErrResign = errors.New("the leader resigns")
 )
 
-// BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired. Fields: Name, the Holder's owner field, TTL (the
-// time until Redis frees the lock, unless its lease is renewed) and Local. If Local is true, this runtime holds the lock, possibly for the caller
-// itself. To re-enter, acquire with WithOwner, or with the context that Do passes to its function. See [protocol.BusyError].
+// BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired. Fields: Name, Holder (the owner field of one
+// holder), TTL (the time until Redis frees the lock, unless its lease is renewed) and Local. If Local is true, this runtime holds the lock, possibly
+// for the caller itself. To re-enter, acquire with WithOwner, or with the context that Do passes to its function. See [protocol.BusyError].
 type BusyError = protocol.BusyError
 
 // CheckError is the error of Runtime.Check and Runtime.CheckFor. Findings lists the problems, the most important first; Causes are the

@@ -29,8 +29,8 @@ type (
 	// Waiting reports that an acquire has waited longer than Options.SlowWait. Fields: Kind, Name, Waited, Holder (the owner field in Redis),
 	// Local (this runtime holds the lock) and Ahead (acquires of this runtime that are served first). See [protocol.Waiting].
 	Waiting = protocol.Waiting
-	// LeaseLeaked reports that the program dropped a lease without releasing it. The runtime has released it now, unless it is a fixed lease,
-	// which expires. Fields: Kind, Name, ID and Since, the time of the acquire. See [protocol.LeaseLeaked].
+	// LeaseLeaked reports that the program dropped a lease without releasing it. The runtime releases it now. A fixed lease is not released: it expires.
+	// Fields: Kind, Name, ID and Since, the time of the acquire. See [protocol.LeaseLeaked].
 	LeaseLeaked = protocol.LeaseLeaked
 	// RenewFailed reports that a renewal failed. The renewal is retried until the lease's deadline. Fields: Kind, Name, ID, Left (the time
 	// until the deadline) and Err. See [protocol.RenewFailed].
@@ -44,8 +44,8 @@ type (
 	// SubscribeRefused reports that Redis refuses the subscription to a lock's channel. The lock's waiters retry once a second. Fields: Name,
 	// Channel and Err. See [protocol.SubscribeRefused].
 	SubscribeRefused = protocol.SubscribeRefused
-	// QueueLost reports that a waiter of a fair lock was removed from the queue in Redis, and queues again at its end. Fields: Name and ID,
-	// the owner field of the lost place. See [protocol.QueueLost].
+	// QueueLost reports that a waiter of a fair lock was removed from the queue in Redis. The waiter queues again, at the end. Fields: Name and ID (the
+	// owner field that the waiter had in the queue). See [protocol.QueueLost].
 	QueueLost = protocol.QueueLost
 	// ActorPanicked reports a panic in an actor of the runtime, in a hook of the Redis client, or in an actor that uses Lock.PID.
 	// Fields: Name, Value (of the panic) and Stack. See [protocol.ActorPanicked].

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 )
 
-// group is the lease of a multi lock: the leases of all members that were acquired. It ends as a whole. When fewer than quorum
-// members are left, the lease ends and the remaining members are released, so a lease that has ended holds nothing.
+// group is the lease of a multi lock. It consists of the leases of all members that were acquired. When fewer than quorum members are left, the
+// group's lease ends and the remaining members are released, so a group's lease that has ended holds nothing.
 type group struct {
 	name    string
 	members []*Lease
@@ -57,8 +57,8 @@ func (g *group) Engine() *actors.Engine {
 	return nil
 }
 
-// Notice reports that the lease was dropped without a release, and releases the members, unless their leases are fixed. While the user still has
-// a channel or a context that ends with the lease, Notice does nothing and returns false.
+// Notice reports that the lease was dropped without a release, and releases the members, unless their leases are fixed. But as long as the user has a
+// channel or a context that reports the lease's end, Notice does nothing and returns false.
 func (g *group) Notice(e *actors.Engine) (done bool) {
 	awaited := g.Awaited()
 	for _, member := range g.members {
@@ -120,7 +120,7 @@ func (g *group) extend(ctx context.Context, d time.Duration) error {
 		return fmt.Errorf("holdfast: extend %s: %w", lease.Quoted(g.name), err)
 	}
 	err = g.each(ctx, func(member *Lease) func(ctx context.Context) error { return member.startExtend(d) })
-	if lost := g.Reason(); err != nil && lost != nil { // the loss released the remaining members, so their errors do not say why
+	if lost := g.Reason(); err != nil && lost != nil { // the loss released the remaining members, so their errors do not name the loss
 		return fmt.Errorf("holdfast: extend %s: %w", lease.Quoted(g.name), lost)
 	}
 	return err
@@ -170,8 +170,8 @@ func (g *group) id() string {
 // together runs n calls at the same time.
 type together struct {
 	n        int
-	enough   int // once this many calls have succeeded, the others get as much time again, plus leeway; then they are cancelled; 0 for no such limit
-	hopeless int // once this many calls have failed, the others are cancelled; 0 for no such limit
+	enough   int // once this many calls have succeeded, the others get the same time again, plus leeway, and are then cancelled; 0: no limit
+	hopeless int // once this many calls have failed, the others are cancelled; 0: no limit
 }
 
 // leeway is the shortest time that the remaining calls get once enough have succeeded.

@@ -9,8 +9,8 @@ import (
 // CountDownLatch is a handle to a named latch, whose waiters wait until its count has reached zero. It shares the count with
 // Redisson's RCountDownLatch of the same name. Errors are those of Semaphore. Safe for concurrent use.
 //
-// On a cluster the name must not have a {tag}: Redisson's channel for such a latch is in another hash slot, so Redis refuses to set, count down or
-// delete it (CROSSSLOT).
+// On a cluster the name must not have a {tag}: Redisson's channel for such a latch is in another hash slot, so Redis refuses (CROSSSLOT) to set,
+// count down or delete the latch.
 type CountDownLatch struct{ counter }
 
 // CountDownLatch returns the latch with this name (Redisson's getCountDownLatch). Making a handle is cheap and does no I/O. A bad
