@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// PermitSemaphore is a semaphore whose permits are leases. The watchdog renews permits that are held; those of a crashed process
-// become available again within Options.Lease plus ten seconds. Safe for concurrent use.
+// PermitSemaphore is a semaphore whose permits are leases. The watchdog renews the permits that are held. The permits of a crashed process
+// become available again within Options.Lease plus ten seconds. A PermitSemaphore is safe for concurrent use.
 //
 // The waiters of one process are served in order of arrival. A process passes a permit on to its own waiters for at most a third of
 // Options.Handoff.For. Passing a permit on takes one call to Redis, which gives the permit a new id. With Options.AckReplicas, permits are not
@@ -50,7 +50,7 @@ func (s *PermitSemaphore) Do(ctx context.Context, fn func(ctx context.Context) e
 	return s.lock.Do(ctx, fn, opts...)
 }
 
-// TryDo is Do with one attempt, as TryAcquire makes it. If no permit is free, fn is not called and the error matches
+// TryDo is like Do, but makes only one attempt to take a permit, as TryAcquire does. If no permit is free, fn is not called and the error matches
 // ErrNotAcquired.
 func (s *PermitSemaphore) TryDo(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	return s.lock.TryDo(ctx, fn, opts...)
@@ -94,8 +94,8 @@ func (s *PermitSemaphore) Permits(ctx context.Context) (int, error) {
 }
 
 // Delete removes the semaphore with its permits, and reports whether there was one. Leases that the watchdog renews are lost at
-// their next renewal. Leases acquired with WithLease are lost at once in this runtime. In other processes their holders do not notice
-// the loss until the leases end.
+// their next renewal. Leases acquired with WithLease are not renewed. In this runtime they are lost at once. In other processes their
+// holders do not notice the loss until the leases end.
 func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 	deleted, err := s.count(ctx, scripts.PermitsDeleteAll, 0, 0, false)
 	return deleted == 1, err

@@ -20,22 +20,24 @@ import (
 //
 // Each round tries all members at once, each for a short time. A round succeeds if a majority was acquired and the validity time is
 // positive. The validity time is the lease, less the time since the round began, less the drift (1 % of the lease plus 2 ms). If
-// a round fails, all members are released, even those that did not answer, and after a random pause Acquire starts another round.
+// a round fails, all members are released, even those that did not answer. Acquire then pauses for a random time and starts another round.
 //
 // The lease is lost when the majority is lost; the remaining members are then released at once. Each member is renewed by its own
 // runtime, and a lost member is not acquired again.
 //
 // A server that crashes may restart without its data, while a lease that it granted before the crash is still valid. Such a server can give a
-// second holder a majority. To prevent that, each server must either run with appendfsync always, or stay down for at least the longest lease
-// after a crash. Acquiring fails with ErrInvalid for the same locks as with Multi.
+// second holder a majority. To prevent that, each server must either run with appendfsync always, or stay down after a crash for at least
+// as long as the longest lease.
+//
+// Acquiring fails with ErrInvalid in the same cases as for Multi: no locks, a nil lock, or two locks of the same runtime with the same key.
 func Red(locks ...*Lock) *MultiLock {
 	m := newMultiLock(locks)
 	m.quorum, m.take = len(m.members)/2+1, m.takeMajority
 	return m
 }
 
-// tryTime returns how long a red lock tries a member: short compared with the lease, so that most of the lease is left, and long
-// enough for a busy server.
+// tryTime returns the time limit for the attempts of a round to acquire the members. The limit is short compared with the lease, so that most of
+// the lease is left after the round. It is long enough for a busy server to answer.
 func tryTime(lease time.Duration) time.Duration {
 	return min(lease/4, max(lease/20, 200*time.Millisecond), 500*time.Millisecond)
 }
@@ -46,8 +48,8 @@ func validity(lease, elapsed time.Duration) time.Duration {
 }
 
 // takeMajority makes rounds until a round succeeds, no round can succeed any more, or the caller's time is up. TryAcquire and TryDo make only one
-// round. If the caller's time ends during a round, that round may not have found out why the lock is not free. So takeMajority returns the error of
-// the round before.
+// round. If the caller's time ends during a round, the members may not have answered yet, so the error of that round may not say why the lock is
+// not free. In this case takeMajority returns the error of the previous round, if there was one.
 func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("holdfast: acquire %s: %w: %w", lease.Quoted(m.name), ErrNotAcquired, err)
@@ -128,7 +130,7 @@ func (m *MultiLock) refusal(errs []error) error {
 		lease.Quoted(m.name), ErrNotAcquired, succeeded(errs), len(errs), m.quorum, actors.Join(errs...))
 }
 
-// lasting reports whether a member would refuse another round in the same way.
+// lasting reports whether err is a permanent refusal: the member that returned it would return it in every later round, too.
 func lasting(err error) bool {
 	for _, sentinel := range []error{ErrClosed, ErrForeignKey, ErrUpgrade, ErrInvalid, redis.ErrClosed} {
 		if errors.Is(err, sentinel) {

@@ -12,10 +12,11 @@
 //
 // # Kinds
 //
-// [Runtime.Lock] is right most of the time. [Runtime.FairLock] serves waiters of all processes in order of arrival. [Runtime.FencedLock] has
-// tokens for resources that refuse late holders. [Runtime.RWLock] admits readers together. [Runtime.SpinLock] polls. [Multi] and [Red] acquire
-// several locks as one. [Runtime.PermitSemaphore] admits n holders, [Runtime.Semaphore] counts permits, and [Runtime.CountDownLatch] waits for
-// n events. [Runtime.Election] keeps one leader among processes.
+// [Runtime.Lock] is right most of the time. [Runtime.FairLock] serves waiters of all processes in order of arrival. [Runtime.FencedLock] gives
+// each lease a token, with which a resource can refuse late holders. [Runtime.RWLock] lets many readers hold the lock at the same time.
+// [Runtime.SpinLock] polls. [Multi] and [Red] acquire several locks as one. [Runtime.PermitSemaphore] has n permits, each of which is a lease.
+// [Runtime.Semaphore] has n permits without owners. [Runtime.CountDownLatch] waits for n events. [Runtime.Election] keeps one leader among
+// processes.
 //
 // [Lock.Do] runs a function under a lock, [Lock.TryDo] only if the lock is free. [Lock.Acquire] returns a [Lease]; the context passed to Acquire
 // limits the wait, not the lease. [WithWait], [WithLease], [WithAtLeast], [WithAtMost] and [WithOwner] change one acquire.
@@ -55,9 +56,9 @@
 //
 // # Observability
 //
-// [Options.OnEvent] and the log report losses. [Options.Trace], [Runtime.Stats] and [Runtime.Held] show what happens in a process; module
-// otelholdfast exports it to OpenTelemetry. Package inspect, package web and the command cmd/holdfast show what Redis has. [Runtime.Check] looks for
-// missing rights and settings.
+// [Options.OnEvent] and the log report losses. [Options.Trace], [Runtime.Stats] and [Runtime.Held] show what happens in a process. Module
+// otelholdfast exports spans and metrics to OpenTelemetry. Package inspect, package web and the command cmd/holdfast show the locks that are in
+// Redis. [Runtime.Check] looks for missing rights and settings.
 package holdfast
 
 import (
@@ -203,11 +204,14 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 // context of the second ends. If locks were left to expire, the error of the second Close says so.
 //
 // Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for about Options.Lease/3 (at
-// least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. An Unconfirmed event reports permits of a Semaphore
-// whose release was given up. After the releases, Close waits for calls to Redis that have not returned yet. This wait ends after 5 s, or when
-// Options.Lease plus one second have passed since Close began, whichever is later. Calls that hang longer than that end with the client's
-// ReadTimeout. If the client was closed before the runtime, Close cannot release anything, and its error says so. If Redis refuses to release a
-// lock, for example because the user lacks a right, the error names the lock.
+// least 1 s, at most 10 s), Close gives up the remaining releases, and its error says so. If Close gives up a release of a Semaphore's
+// permits, an Unconfirmed event reports that.
+//
+// After the releases, Close waits for calls to Redis that have not returned yet. This wait ends after 5 s, or when Options.Lease plus one second
+// have passed since Close began, whichever is later. Calls that hang longer than that end with the client's ReadTimeout.
+//
+// If the client was closed before the runtime, Close cannot release anything, and its error says so. If Redis refuses to release a lock, for
+// example because the user lacks a right, the error names the lock.
 //
 // Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and at most 5 s for an actor that blocks the
 // delivery of its Lost message. Close then returns an error that says so, although everything is released.
@@ -224,19 +228,19 @@ func (rt *Runtime) NewOwner() Owner { return protocol.NewOwner(rt.id, rt.engine.
 
 // Lock returns the reentrant lock with this name (Redisson's getLock). Making a handle is cheap and does no I/O.
 //
-// A bad name is reported by the first call that would use it, as an error matching ErrInvalid. Bad names are empty, longer than 512
-// bytes, not valid UTF-8, or contain control characters or any braces other than exactly one non-empty {tag}.
+// A bad name is reported by the first call that would use it, as an error matching ErrInvalid. A name is bad if it is empty, is longer than 512
+// bytes, is not valid UTF-8, or contains a control character. Braces are allowed only as one non-empty {tag}.
 func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) }
 
 // FairLock returns the fair lock with this name (Redisson's getFairLock). It is granted in queue order across goroutines, processes
 // and languages. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
-// When a waiter gives up, the next waiter of the same process takes its place in the queue. That waiter's place goes to the waiter of the process
-// after it, and so on. At most sixteen waiters move up in this way. Only the place that the last of them leaves is removed from the queue. Waiters
-// of other processes never move back.
+// When a waiter gives up, its place in the queue goes to the next waiter of the same process. The place of that next waiter goes to the one behind
+// it in the same process, and so on. At most sixteen waiters move up in this way. The place that is free in the end is removed from the queue.
+// Waiters of other processes never move back.
 //
 // If a process dies, its waiters block the others for at most Options.Lease, provided that another Holdfast process uses the lock.
-// Dead waiters of Redisson keep their places for its fairLockWaitTimeout.
+// A waiter of a dead Redisson process keeps its place for Redisson's fairLockWaitTimeout.
 func (rt *Runtime) FairLock(name string) *Lock { return rt.lock(scripts.FairLock, name) }
 
 // FencedLock returns the fenced lock with this name (Redisson's getFencedLock). Each of its leases has a fencing token, Lease.Token,

@@ -10,7 +10,8 @@ import (
 )
 
 // Semaphore is a handle to a named semaphore: a number of permits without owners. Release what you acquire, because the permits
-// of a process that crashes never become available again. (The permits of a PermitSemaphore do.) Safe for concurrent use.
+// of a process that crashes never become available again. (The permits of a PermitSemaphore become available after their leases
+// have expired.) A Semaphore is safe for concurrent use.
 //
 // A Semaphore and an RSemaphore of Redisson with the same name share their permits. Waiters are served in order of arrival inside
 // a process; among processes there is no order. A waiter for several permits is not starved by waiters for fewer. Once it has
@@ -41,7 +42,7 @@ func (s *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 
 // Acquire waits until n permits are available or ctx ends, and takes the n permits all at once. The range of n is 0 to 2^31-1;
 // with n = 0 it takes none. If ctx ends, Acquire takes nothing, and the error matches ErrNotAcquired and ctx's error. If Redis
-// has already granted the permits, the semaphore gets them back.
+// has granted the permits by then, the runtime returns them to the semaphore.
 func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, false)
 }

@@ -9,7 +9,7 @@ import (
 
 // Trace has functions that are called when something happens in a runtime; see Options.Trace. Those that are nil are not called. The fields:
 //
-//   - Acquiring func(context.Context, Acquiring) func(Acquired): an acquire begins; the function that it returns is called with the outcome
+//   - Acquiring func(context.Context, Acquiring) func(Acquired): an acquire begins; a function that Acquiring returns is called with the outcome
 //   - Waiting func(context.Context, Waiting): an acquire has waited longer than Options.SlowWait
 //   - Released func(Released), Lost func(Lost): a lease has ended; each lease is reported to exactly one of these two
 //   - Renewed func(Renewed): leases were renewed, or a renewal failed
@@ -25,12 +25,13 @@ type Trace = trace.Trace
 type (
 	// Acquiring says that an acquire begins. Fields: Kind, Name and Try. See [trace.Acquiring].
 	Acquiring = trace.Acquiring
-	// Acquired is the outcome of an acquire. Fields: Kind, Name, ID and Token of the lease, Waited, Local (granted without a call to Redis),
-	// Attempts (calls to Redis) and Err, which is nil if the lock was acquired. See [trace.Acquired].
+	// Acquired is the outcome of an acquire. Fields: Kind, Name, ID (of the lease), Token (of the lease), Waited (for how long), Local (whether it was
+	// granted without a call to Redis), Attempts (the number of calls to Redis) and Err (nil if the lock was acquired). See [trace.Acquired].
 	Acquired = trace.Acquired
 	// Released says that a holder has released its lease. Fields: Kind, Name, ID, Held (for how long) and Err (of Release). See [trace.Released].
 	Released = trace.Released
-	// Lost says that a lease ended without a release. Fields: Kind, Name, ID, Held, Reason and Fixed (acquired WithLease). See [trace.Lost].
+	// Lost says that a lease ended without a release. Fields: Kind, Name, ID, Held (for how long), Reason and Fixed (whether it was acquired with
+	// WithLease). See [trace.Lost].
 	Lost = trace.Lost
 	// Renewed describes one call to Redis that renewed leases or failed to. Fields: Leases (the number of leases in the call), Gone (how many of
 	// them Redis no longer had), Margin (the shortest time that any of them had left), Took and Err. See [trace.Renewed].
@@ -43,9 +44,9 @@ type (
 	LeaderChange = trace.LeaderChange
 )
 
-// Stats has counts since New: Acquired, HandedOn (acquires granted without a call to Redis), Refused, Released, Lost, Renewals, RenewFailures,
-// Exchanges, Scripts and Reconnects. It also has four present numbers: Held, Waiting, Lingering (released leases that are kept for the next acquire
-// of this process) and Actors (names in use). See [trace.Stats].
+// Stats has counts of what has happened since New: Acquired, HandedOn (acquires granted without a call to Redis), Refused, Released, Lost, Renewals,
+// RenewFailures, Exchanges, Scripts and Reconnects. It also has four current numbers: Held (leases), Waiting (acquires), Lingering (released leases
+// that are kept for the next acquire of this process) and Actors (one for each name in use). See [trace.Stats].
 type Stats = trace.Stats
 
 // Stats reads the counters of this runtime. It is cheap, and may be called at any time, even after Close.
