@@ -92,8 +92,8 @@ func (l *Lease) Valid() bool {
 }
 
 // ExpiresAt returns the local deadline, which is earlier than the server's expiry. Each renewal moves the deadline. Once the lease has ended,
-// ExpiresAt returns the zero time. For a multi lock it returns the earliest deadline of a member, for a red lock the latest instant at which a
-// majority is still valid.
+// ExpiresAt returns the zero time. For a multi lock, it returns the earliest deadline of the members. For a red lock, it returns the latest instant
+// at which a majority of the locks is still valid.
 func (l *Lease) ExpiresAt() time.Time {
 	if l.group != nil {
 		return l.group.expiresAt()
@@ -111,7 +111,8 @@ func (l *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	return l.ending().Context(parent)
 }
 
-// Token returns the fencing token of a fenced lock; 0 for other kinds. A multi lock has no token, but its Members may have.
+// Token returns the fencing token of a fenced lock, and 0 for other kinds. For a multi lock, Token returns 0; each fenced member has its own token
+// (see Members).
 func (l *Lease) Token() int64 {
 	if l.group != nil {
 		return 0
@@ -146,7 +147,8 @@ func (l *Lease) Members() []*Lease {
 // Name returns the lock's name. For a multi lock it is the members' names, each once, separated by commas.
 func (l *Lease) Name() string { return l.name }
 
-// during calls fn, and releases the lease when fn has returned. fn's context has inner's values and ends with the lease.
+// during calls fn, and releases the lease when fn has returned or panicked. The context that fn gets is derived from inner, and also ends with the
+// lease. ctx is used only for the release.
 func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) error) (err error) {
 	inner, cancel := l.ending().Bound(context.WithValue(inner, leaseKey{}, l))
 	defer func() {
@@ -162,15 +164,15 @@ func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) 
 
 type leaseKey struct{}
 
-// LeaseFromContext returns the lease under which a function runs, if ctx is the context that Do or an Election passed to the function, or is
-// derived from that context. In nested calls of Do, it returns the lease of the innermost call. Without such a context it returns nil. Use it,
-// for example, to read the fencing token.
+// LeaseFromContext returns the lease under which a function runs, for example to read the fencing token. ctx must be the context that Do or an
+// Election passed to the function, or a context derived from it. For any other context, LeaseFromContext returns nil. In nested calls of Do, it
+// returns the lease of the innermost call.
 func LeaseFromContext(ctx context.Context) *Lease {
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l
 }
 
-// notAcquired returns the error for an acquire that was granted after the caller had given it up.
+// notAcquired returns the error for an acquire that was granted although the caller had cancelled it.
 func (l *Lease) notAcquired(cause error) error {
 	return fmt.Errorf("holdfast: acquire %q: %w: %w", l.Name(), ErrNotAcquired, cause)
 }

@@ -19,9 +19,9 @@ type Lock struct {
 	bad     error // why the name is invalid, or nil if it is valid
 }
 
-// State describes a lock. Fields read from Redis: Held, Holders, TTL, Mode ("exclusive", "read" or "write"; "" if it is free), Queue of a fair
-// lock, and Token of a fenced lock. Fields about this process: Local (its leases) and Waiting (the number of its acquires that wait).
-// See [protocol.State].
+// State describes a lock. Fields read from Redis: Held, Holders, TTL, Mode ("exclusive", "read" or "write"; "" if the lock is free), Queue of a
+// fair lock, and Token of a fenced lock. Fields about this process: Local (the leases that this process holds) and Waiting (the number of acquires
+// that wait in this process). See [protocol.State].
 type State = protocol.State
 
 // Holder is one holder of a lock, as stored in Redis. Fields: ID (the owner field) and Holds (the holder's count in Redis). Holds is always 1 for
@@ -46,9 +46,9 @@ func (l *Lock) same(other *Lock) bool {
 
 // Acquire waits until it has the lock, or ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and ctx's error. If
 // Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s), Acquire fails before ctx ends, and the error wraps the cause without
-// matching ErrNotAcquired. If ctx is cancelled while Redis does not answer, Acquire may take half a second to return, or a second if Redis was
-// already slow. But Acquire never waits beyond a deadline of ctx. Acquire may run the hooks of the Redis client on the caller's goroutine, so a hook
-// that blocks delays Acquire.
+// matching ErrNotAcquired. Acquire never waits beyond a deadline of ctx. But if ctx is cancelled while Redis does not answer, Acquire may take up
+// to half a second to return, or up to a second if Redis was already slow. Acquire may run the hooks of the Redis client on the caller's goroutine,
+// so a hook that blocks delays Acquire.
 //
 // Waiters of one process are served in order of arrival.
 func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
@@ -66,7 +66,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 	if err != nil {
 		return nil, err
 	}
-	hold := new(lease.Hold) // not allocated with the lease: the runtime refers to the hold, and must not keep alive a lease that the user drops
+	hold := new(lease.Hold) // allocated on its own: the runtime keeps the hold alive, and must not keep a dropped lease alive with it
 	if err := l.rt.engine.Acquire(ctx, &l.address, spec, hold); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (l *Lock) take(ctx context.Context, spec wait.AcquireSpec) (*Lease, error) 
 	return &taken.lease, nil
 }
 
-// spec checks everything that can be wrong with an acquire before it is sent.
+// spec returns the specification of an acquire. It checks the name and all options, so that an invalid acquire fails before a request is sent.
 func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (wait.AcquireSpec, error) {
 	o, err := applied(opts)
 	if err != nil {
@@ -138,12 +138,12 @@ func applied(opts []AcquireOption) (o acquireOptions, err error) {
 // Do acquires the lock, calls fn, and releases the lock. fn's context ends with the lease. The context's cause is then the lease's Err.
 // LeaseFromContext returns the lease from that context.
 //
-// The error is fn's, joined with that of the release. It matches ErrLeaseLost if the lease was lost while fn ran, and ErrClosed if Close ended
-// the lease. If fn panics, the lock is released and the panic propagates.
+// The error of Do is fn's error joined with the error of the release. The joined error matches ErrLeaseLost if the lease was lost while fn ran, and
+// ErrClosed if Close ended the lease. If fn panics, the lock is released and the panic propagates.
 //
-// The context also carries the lease's owner, for this lock only, so a nested Do on this lock re-enters. Two goroutines of fn that call Do
-// on the lock with that context both re-enter, and do not exclude each other. If they must exclude each other, use a sync.Mutex.
-// A goroutine that calls Do with an owner of its own (WithOwner, ContextWithOwner) waits until the outer Do has released the lock.
+// The context also carries the lease's owner, for this lock only, so a nested Do on this lock re-enters. If fn starts two goroutines that call Do
+// on this lock with that context, both re-enter, and do not exclude each other. To make them exclude each other, use a sync.Mutex. A goroutine that
+// calls Do with an owner of its own (WithOwner, ContextWithOwner) waits until the outer Do has released the lock.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	return l.do(ctx, fn, opts, false)
 }
@@ -180,9 +180,9 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 	return l.rt.engine.Inspect(ctx, &l.address)
 }
 
-// ForceRelease frees the lock no matter who holds it, here or elsewhere, and wakes the waiters. It reports whether the lock was
-// held. Holders in this runtime learn of the loss at once, others at their next renewal, within a third of the lease. A fixed lease (WithLease)
-// in another process is not renewed, so its holder may not notice the loss until the lease ends.
+// ForceRelease frees the lock no matter who holds it, in this process or elsewhere, and wakes the waiters. The result reports whether the lock was
+// held. Holders in this runtime learn of the loss at once. Other holders learn of it at their next renewal, within a third of the lease. A fixed
+// lease (WithLease) in another process is not renewed, so its holder may not notice the loss until the lease ends.
 //
 // If the outcome of a ForceRelease is unknown, the error says so: the lock may or may not be free. The runtime does not repeat the call.
 // ForceRelease never frees the lock after ctx's deadline. But if ctx is cancelled, a call in flight may still be executed up to two seconds later,

@@ -25,13 +25,13 @@ type MultiLock struct {
 	bad     error
 }
 
-// Multi returns a lock that is held when all of the given locks are: Redisson's getMultiLock. The locks may be of different kinds,
-// runtimes and servers, and may also be used on their own.
+// Multi returns a lock that is held when all of the given locks are held. It corresponds to Redisson's getMultiLock. The locks may be of different
+// kinds, runtimes and servers, and may also be used on their own.
 //
 // A multi lock acquires its members in order of name, and members of the same name in the order given. So multi locks do not deadlock with each
-// other, unless they were given locks of the same name in different orders. Deadlocks are also possible with a caller that already holds a
-// member, and with a Redisson multi lock that uses another order. Time limits end all these deadlocks: the first wait, during which nothing is
-// held, may last as long as the caller allows, but each later wait lasts at most 2 s. If a later wait fails, all members are released. After a
+// other, unless they were given locks of the same name in different orders. Deadlocks are also possible with a caller that already holds a member,
+// and with a Redisson multi lock that uses another order. Time limits end all these deadlocks. The first wait may last as long as the caller
+// allows, because nothing is held during this wait. Each later wait lasts at most 2 s. If a later wait fails, all members are released. After a
 // random pause, the next attempt begins by waiting for the member that was not available.
 //
 // The lease is lost when any member is lost. Done, Err and Context then report the end, and the other members are released at once.
@@ -76,14 +76,15 @@ func (l *Lock) sameKey(other *Lock) bool {
 	return other != nil && l.rt == other.rt && l.address.Raw == other.address.Raw
 }
 
-// Acquire waits for the locks until ctx ends. If ctx ends first, the error matches ErrNotAcquired and ctx's error. Other errors are those of
-// Lock.Acquire, and name the members for which they occurred. Such an error of a single member ends the acquire of a Multi lock. It ends the
-// acquire of a Red lock only if the remaining members are no majority. Before Acquire returns an error, it spends up to 500 ms on releasing the
-// members that it has acquired. After that, the runtimes continue to release them in the background.
+// Acquire waits for the locks until ctx ends. If ctx ends first, the error matches ErrNotAcquired and ctx's error. The other errors are those of
+// Lock.Acquire, and name the members for which they occurred. If a single member fails with such an error, the acquire of a Multi lock fails. The
+// acquire of a Red lock fails only if the remaining members are not a majority. Before Acquire returns an error, it spends up to 500 ms on
+// releasing the members that it has acquired. After that, the runtimes continue to release these members in the background.
 //
-// WithWait limits the whole acquire. The options about the lease apply to every member. If acquiring all members took long, Multi extends those
-// fixed leases (WithLease) that were acquired early to their full length. An Owner is valid in its runtime only: if a member belongs to another
-// runtime, an acquire with WithOwner or ContextWithOwner fails with ErrInvalid. Nested calls of Do re-enter without an explicit Owner.
+// WithWait limits the whole acquire. The options about the lease apply to every member. If it took long to acquire all members, the fixed leases
+// (WithLease) that were acquired first have lost part of their time; Multi extends these leases to their full length. An Owner is valid only in the
+// runtime that made it: if a member belongs to another runtime, an acquire with WithOwner or ContextWithOwner fails with ErrInvalid. Nested calls
+// of Do re-enter without an explicit Owner.
 func (m *MultiLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return m.acquire(ctx, opts, false)
 }
@@ -100,7 +101,7 @@ func (m *MultiLock) Do(ctx context.Context, fn func(ctx context.Context) error, 
 	return m.do(ctx, fn, opts, false)
 }
 
-// TryDo is Do with one attempt on each member, as TryAcquire makes it. If that fails, fn is not called and the error matches
+// TryDo is like Do, but makes only one attempt on each member, as TryAcquire does. If the attempt fails, fn is not called and the error matches
 // ErrNotAcquired.
 func (m *MultiLock) TryDo(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	return m.do(ctx, fn, opts, true)
@@ -150,7 +151,7 @@ type plan struct {
 	end     time.Time     // when the time of WithWait is over; zero without it
 }
 
-// plan makes the plan of an acquire. It is called before anything is sent, and checks everything that can be wrong.
+// plan makes the plan of one acquire. It checks the locks and the options, so that an invalid acquire fails before a request is sent.
 func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*plan, error) {
 	if m.bad != nil {
 		return nil, fmt.Errorf("holdfast: acquire %s: %w", lease.Quoted(m.name), m.bad)
@@ -161,7 +162,8 @@ func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*
 		if p.specs[i], err = member.spec(ctx, opts, try); err != nil {
 			return nil, err
 		}
-		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // keep begins this time later: a member released before then is free at once
+		// The at-least time begins in keep, when all members are acquired. If a member is released before that, it is free at once.
+		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0
 	}
 	p.fixed = p.specs[0].Lease
 	if wait := p.specs[0].Wait; wait > 0 {
@@ -267,10 +269,10 @@ func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 	return min(d<<min(round, 10), most)
 }
 
-// patience returns how long to wait for a later member while holding others. The wait grows from round to round: short waits end a deadlock soon,
-// long waits outlast a long queue. The wait is random, so that two callers do not keep giving up at the same time. The argument `most` is the
-// time of WithLease or WithAtMost, or 0 without them. With one of them, the wait is at most a third of `most`, so that the caller keeps enough of
-// that time.
+// patience returns how long a caller that already holds members waits for a later member. The wait grows from round to round: short waits end a
+// deadlock soon, long waits outlast a long queue. The wait is random, so that two callers do not keep giving up at the same time. The argument
+// `most` is the time given to WithLease or WithAtMost, or 0 if neither is used. If `most` is not 0, the wait is at most a third of it. So most of
+// the lease is left for the caller.
 func patience(jitter jitter, round int, most time.Duration) time.Duration {
 	longest := doubled(patienceMin, round, patienceMax)
 	if most > 0 {
@@ -312,8 +314,8 @@ func (p *plan) atMost(d time.Duration) time.Duration {
 	return d
 }
 
-// evenOut extends fixed leases to their full length if they were acquired well before the last one. A lease that cannot be
-// extended keeps the time that is left.
+// evenOut extends fixed leases to their full length if they were acquired well before the last member. A lease that cannot be extended ends at its
+// old deadline.
 func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	waited := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool {
 		return !l.hold.Fixed() || time.Until(l.ExpiresAt()) > p.fixed-p.fixed/8

@@ -2,8 +2,8 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/protocol"
 
-// EscapeName turns any string into a legal lock name, for names that come from outside: a file path, user input. Different strings
-// get different names. A legal name without %, { and } stays the same.
+// EscapeName turns any string into a legal lock name. It is meant for strings that come from outside the program, such as file paths or user input.
+// Different strings get different names. A legal name without %, { and } stays the same.
 //
 // The characters %, { and } become %XX, and so does each byte that is not allowed in a name. Even a legal pair of braces is escaped: a {tag} would
 // choose the hash slot, and "{x}" would share keys with "x". The empty string becomes "%". A result longer than 512 bytes is cut, and ends in "%~"

@@ -23,23 +23,23 @@ type Options struct {
 	// RenewBatch is the maximum number of locks that one renewal script renews. Default 100, at most 10 000: a script blocks the server
 	// while it runs.
 	RenewBatch int
-	// FairWait is how long Redis keeps the place of a waiter in a fair lock's queue (Redisson's fairLockWaitTimeout). Default 5 min. If a
-	// process dies, other Holdfast processes that use the lock remove its places within one lease.
+	// FairWait is how long Redis keeps the place of a waiter in a fair lock's queue (Redisson's fairLockWaitTimeout). Default 5 min. If a process
+	// dies, other Holdfast processes that use the lock remove the places of the dead process within one lease.
 	FairWait time.Duration
 	// Handoff limits how long this process passes a lock on among its own waiters.
 	Handoff Handoff
-	// MaxWaiters is the number of acquires that may wait for one name in this process. Further ones fail with ErrTooManyWaiters.
-	// Default 100 000. Each waiter of a fair lock has a place in Redis, and each hand-over moves all of them up. That blocks the
-	// server for about 2 ms with 1 000 waiters, and for about 40 ms with 10 000. Limit the waiters of fair locks accordingly.
+	// MaxWaiters is the number of acquires that may wait for one name in this process. Any further acquire fails with ErrTooManyWaiters. Default
+	// 100 000. Each waiter of a fair lock has a place in a queue in Redis, and each hand-over moves all the places up. This move blocks the server
+	// for about 2 ms with 1 000 waiters, and for about 40 ms with 10 000. Limit the waiters of fair locks accordingly.
 	MaxWaiters int
-	// AckReplicas is the number of replicas that must acknowledge each new grant of a lock or a permit, so that a failover to one of them does not
-	// lose the grant. The runtime sends the command WAIT for that. If fewer replicas acknowledge the grant, the acquire is undone and fails with
-	// ErrNotReplicated. Passing a lock on inside the process is not a new grant and does not wait. Semaphores and latches do not wait either. Default
-	// 0. A failover may still lose a grant, because a replica that has not acknowledged it may be promoted.
+	// AckReplicas is the number of replicas that must acknowledge each new grant of a lock or a permit. Default 0. A grant survives a failover to a
+	// replica that has acknowledged it. A failover may still lose the grant, because another replica may be promoted. The runtime sends the command
+	// WAIT to learn how many replicas have acknowledged. If too few have acknowledged, the acquire is undone and fails with ErrNotReplicated. When
+	// a lock is passed on inside the process, there is no new grant and no WAIT. Operations on semaphores and latches do not use WAIT either.
 	AckReplicas int
-	// AckTimeout limits the wait for AckReplicas. The lease already runs during this wait. Default 1 s, or Lease/3 if that is less; at most Lease/3.
-	// Redis replies only after this wait. So AckTimeout must be shorter than the client's ReadTimeout, and shorter than 5 s, which is the longest
-	// that the runtime waits for a reply. Leave some time for a round trip.
+	// AckTimeout limits the wait for AckReplicas. The lease already runs during this wait. Default 1 s, or Lease/3 if that is less; at most
+	// Lease/3. Redis replies only after this wait, and the runtime waits at most 5 s for a reply. So AckTimeout must be shorter than 5 s, and
+	// shorter than the client's ReadTimeout. Leave some time for a round trip.
 	AckTimeout time.Duration
 	// PubSub selects how wake-ups are published. On a single server they are always plain messages; PubSubSharded requires a cluster.
 	PubSub PubSubMode
@@ -70,43 +70,43 @@ type Options struct {
 	// Trace has functions that are called for acquires, leases, renewals and calls to Redis. Default nil. Module otelholdfast makes a Trace for
 	// OpenTelemetry.
 	Trace *Trace
-	// Migrating is for a fleet that moves from redsync or redislock to Holdfast process by process. These libraries write a string under a
-	// lock's key. With Migrating such a string means that the lock is taken: acquires wait, and look again every 50 to 250 ms. Without
-	// Migrating they fail with ErrForeignKey. The old libraries wait for Holdfast's locks in any case. Default false. Migrating needs the
+	// Migrating is for a fleet that moves from redsync or redislock to Holdfast process by process. These libraries write a string under a lock's
+	// key. With Migrating, such a string means that the lock is taken: acquires wait, and try again every 50 to 250 ms. Without Migrating, these
+	// acquires fail with ErrForeignKey. The old libraries wait for Holdfast's locks with or without Migrating. Default false. Migrating needs the
 	// right to call TYPE.
 	Migrating bool
-	// Process names this process for people who look at its locks: see package inspect. HostProcess makes such a name. At most 512 bytes of
-	// UTF-8 without control characters. Default "": the process has no name in Redis. The name is stored in the key
-	// "holdfast_process:{all}:ID", where ID is Runtime.ID. The key's TTL is Lease, or 30 s if that is longer. The runtime renews the key three
-	// times per TTL, and Close deletes it. Locks do not depend on this key.
+	// Process is a readable name for this process. Package inspect shows it to people who look at the locks that the process holds. HostProcess
+	// makes such a name. At most 512 bytes of UTF-8 without control characters. Default "": the process has no name in Redis. The name is stored in
+	// the key "holdfast_process:{all}:ID", where ID is Runtime.ID. The key's TTL is Lease or 30 s, whichever is longer. The runtime renews the key
+	// three times per TTL, and Close deletes it. Locks do not depend on this key.
 	Process string
-	// System is the actor system that the runtime runs in. By default the runtime creates its own and stops it on Close. A given system
-	// is never stopped, and may contain several runtimes. The middleware and the supervisor of the system's root apply only to the user's
-	// actors, not to the runtime's.
+	// System is the actor system that the runtime runs in. By default the runtime creates its own system, and stops it on Close. If you set System,
+	// the runtime never stops that system, and several runtimes may share it. The middleware and the supervisor of the system's root apply only to
+	// the user's actors, not to the runtime's actors.
 	System *actor.ActorSystem
 }
 
-// Handoff limits a turn: the time for which a process keeps a lock in Redis while one local holder after another uses it. Larger
-// values mean fewer calls to Redis; smaller ones give other processes their turn sooner. When a turn ends and no other process
-// subscribes to the lock's channel, the next turn may begin in the same call to Redis. Clients that only poll do not subscribe. For
-// them, the process leaves the lock free for 25 ms about once a second.
+// Handoff limits a turn: the time for which a process keeps a lock in Redis while one local holder after another uses it. With larger values, there
+// are fewer calls to Redis. With smaller values, other processes get their turn sooner. When a turn ends and no other process subscribes to the
+// lock's channel, the next turn may begin in the same call to Redis. But clients that only poll do not subscribe. To give such clients a chance,
+// the process leaves the lock free for 25 ms about once a second.
 type Handoff struct {
 	Max int           // holders per acquisition in Redis; default 10 000; 1 = no hand-off
-	For time.Duration // time since the acquisition in Redis; default 10 ms, at most Lease/3
+	For time.Duration // how long the turn may last after the acquisition in Redis; default 10 ms, at most Lease/3
 }
 
-// PubSubMode selects how wake-ups are published. All clients of a lock must agree, Redisson's included.
+// PubSubMode selects how wake-ups are published. All clients of a lock, including Redisson's clients, must use the same mode.
 type PubSubMode int
 
-// PubSubAuto decides as Redisson does: sharded on a cluster that supports it, else plain. Sentinel is not a cluster, even where
-// go-redis uses a ClusterClient for it.
+// PubSubAuto decides as Redisson does: it uses sharded messages on a cluster that supports them, and plain messages everywhere else. Sentinel is
+// not a cluster, even where go-redis uses a ClusterClient for Sentinel.
 const (
 	PubSubAuto PubSubMode = iota
 	PubSubPlain
 	PubSubSharded
 )
 
-// complete fills in the defaults for a runtime on this client and checks every field; the error names all bad ones.
+// complete fills in the defaults for a runtime that uses this client, and checks every field. The error names all invalid fields.
 func (o Options) complete(client redis.UniversalClient) (Options, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -186,56 +186,58 @@ type acquireOptions struct {
 	lease, renewed, atMost, atLeast, wait bool // whether the option was given
 }
 
-// WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal. Such an acquire always calls Redis. When an owner
-// re-enters, WithLease has no effect on a lease that the watchdog renews, and prolongs a fixed one to max(remaining, d).
+// WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal. Such an acquire always calls Redis. If an owner re-enters a lease
+// that the watchdog renews, WithLease has no effect. If an owner re-enters a fixed lease that ends before now + d, its end moves to now + d.
 func WithLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Lease, o.lease = d, true }
 }
 
-// WithRenewedLease acquires the lock with a lease of d, 50 ms to 24 h, instead of Options.Lease. The lease is renewed every d/3. Such
-// an acquire always calls Redis. When an owner re-enters, WithRenewedLease has no effect. It is ErrInvalid together with WithLease.
+// WithRenewedLease acquires the lock with a lease of d, 50 ms to 24 h, instead of Options.Lease. The lease is renewed every d/3. Such an acquire
+// always calls Redis. When an owner re-enters, WithRenewedLease has no effect. An acquire with both WithRenewedLease and WithLease fails with
+// ErrInvalid.
 func WithRenewedLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Renewed, o.renewed = d, true }
 }
 
-// WithAtLeast keeps the lock taken for at least d, 50 ms to 24 h, after the acquire. Until then nobody else can acquire it, Redisson's clients
-// included, even if the lease is released, its runtime is closed or its process dies. Release works as usual: the lease ends at once, and no
-// LeaseLost event reports it. ForceRelease frees the lock sooner. Use WithAtLeast for a short job that several processes start at slightly different
-// times: those that start it late find the lock taken.
+// WithAtLeast keeps the lock taken for at least d, 50 ms to 24 h, after the acquire. Until then nobody else can acquire the lock, not even a client
+// of Redisson. The lock stays taken even if the lease is released, its runtime is closed or its process dies. Release works as usual: the lease
+// ends at once, and no LeaseLost event reports it. ForceRelease frees the lock sooner. Use WithAtLeast for a short job that several processes start
+// at slightly different times: those that start it late find the lock taken.
 //
-// Such an acquire always calls Redis. If an owner re-enters with WithAtLeast, the lock stays taken until d has passed since the re-entry, or
-// until the time that an earlier acquire asked for, whichever is later. For a multi lock, d begins when all members are acquired. Lease.Extend
-// never frees the lock before d has passed. WithAtLeast is ErrInvalid if d exceeds the time of WithLease or WithAtMost, and for kinds other than
-// lock, fenced, fair and write lock.
+// Such an acquire always calls Redis. If an owner re-enters with WithAtLeast, the lock stays taken until d has passed since the re-entry. If an
+// earlier acquire of the owner asked for a later time, the later time counts. For a multi lock, d begins when all members are acquired.
+// Lease.Extend never frees the lock before d has passed. The acquire fails with ErrInvalid if d exceeds the time of WithLease or WithAtMost. It
+// also fails with ErrInvalid for every kind except lock, fenced, fair and write lock.
 func WithAtLeast(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }
 
-// WithAtMost limits the time for which the lock is held to d, 50 ms to 24 h. The lease is renewed until d has passed since the acquire. Then it
-// is lost, with the reason "at most". Use WithAtMost for holders that may hang. Such an acquire always calls Redis. When an owner re-enters,
-// WithAtMost has no effect. It is ErrInvalid together with WithLease, and for kinds other than lock, fenced, fair and write lock.
+// WithAtMost limits the time for which the lock is held to d, 50 ms to 24 h. The lease is renewed until d has passed since the acquire. Then the
+// lease is lost, with the reason "at most". Use WithAtMost for holders that may hang. Such an acquire always calls Redis. When an owner re-enters,
+// WithAtMost has no effect. An acquire with both WithAtMost and WithLease fails with ErrInvalid. WithAtMost also fails with ErrInvalid for every
+// kind except lock, fenced, fair and write lock.
 func WithAtMost(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtMost, o.atMost = d, true }
 }
 
-// WithWait limits the time spent waiting, in addition to ctx. When d has passed, the error matches ErrNotAcquired. The error is a *BusyError if
-// others have the lock, and wraps the cause if Redis has not answered. With TryAcquire, WithWait is ErrInvalid.
+// WithWait limits the time that the acquire spends waiting, in addition to ctx. When d has passed, the error matches ErrNotAcquired. The error is a
+// *BusyError if others have the lock. If Redis has not answered, the error wraps the cause. TryAcquire with WithWait fails with ErrInvalid.
 func WithWait(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Wait, o.wait = d, true }
 }
 
-// WithOwner acquires on behalf of owner: see Owner. An Owner of another runtime is ErrInvalid.
+// WithOwner acquires on behalf of owner: see Owner. With an Owner of another runtime, the acquire fails with ErrInvalid.
 func WithOwner(owner Owner) AcquireOption {
 	return func(o *acquireOptions) { o.Owner = owner }
 }
 
-// Backoff sets how long a waiter of a spin lock pauses between attempts. The first pause is Initial, by default 1 ms. Each following
-// one is Multiplier times as long, by default 2, up to Max, by default 128 ms. Random jitter shortens each pause by up to half.
-// See [protocol.Backoff].
+// Backoff sets how long a waiter of a spin lock pauses between attempts. The first pause is Initial (default 1 ms). Each following pause is
+// Multiplier (default 2) times as long as the pause before, but at most Max (default 128 ms). Random jitter shortens each pause by up to half. See
+// [protocol.Backoff].
 type Backoff = protocol.Backoff
 
-// WithBackoff sets the pauses between the attempts of a spin lock's waiter. With any other kind of lock it is ErrInvalid, even if b
-// is zero.
+// WithBackoff sets the pauses between the attempts of a spin lock's waiter. For any other kind of lock, an acquire with WithBackoff fails with
+// ErrInvalid, even if b is zero.
 func WithBackoff(b Backoff) AcquireOption {
 	return func(o *acquireOptions) { o.Backoff, o.BacksOff = b, true }
 }

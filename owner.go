@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Owner identifies the party that acquires a lock. Go has no thread identity, so re-entry is explicit: acquiring again under the
-// same Owner re-enters, and the lock is free after the same number of releases. Each acquire without an Owner gets a new one. Owners
-// are comparable; the zero Owner means none. Runtime.NewOwner makes them. See [protocol.Owner].
+// Owner identifies the party that acquires a lock. Go has no thread identity, so re-entry is explicit: acquiring again under the same Owner
+// re-enters. The lock is free when it has been released as many times as it was acquired. An acquire without an Owner gets a new Owner. Owners are
+// comparable; the zero Owner means none. Runtime.NewOwner makes an Owner. See [protocol.Owner].
 type Owner = protocol.Owner
 
 type ownerKey struct{}
@@ -20,8 +20,8 @@ type ownerInContext struct {
 	outer *ownerInContext
 }
 
-// ContextWithOwner returns a context under which every acquire acts for o; WithOwner overrides it. Do not pass the context to
-// concurrent goroutines: they would all be the same owner.
+// ContextWithOwner returns a context under which every acquire acts on behalf of o, unless the acquire has the option WithOwner. Do not pass the
+// context to concurrent goroutines: they would all be the same owner.
 func ContextWithOwner(ctx context.Context, o Owner) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &ownerInContext{owner: o})
 }
