@@ -24,10 +24,10 @@ func New(policy *wait.Policy, address *lease.Address) wait.Machine {
 	return one
 }
 
-// Group is the machine of a lock that may have several contenders or grants at once: a fair lock, whose waiters each have a place in Redis' queue; a
-// read/write lock, which several readers hold together; or a semaphore with several permits. Each contender or grant is a member, which is a State of
-// its own. The group decides which requests become part of a member (group_admit.go). It passes each message to the member concerned, and combines
-// the members' effects into those of one actor (group_effects.go).
+// Group is the machine of a lock that may have several contenders or grants at once. There are three such kinds: a fair lock has a place in Redis'
+// queue for each waiter, a read/write lock may have several readers, and a semaphore may have several permits. Each contender or grant is a member,
+// which has a State of its own. The group decides which requests become part of a member (group_admit.go). It passes each message to the member
+// concerned, and combines the members' effects into those of one actor (group_effects.go).
 //
 // A member decides about its own contender or grant. The group decides whatever concerns several of them: which members ask Redis, which are
 // subscribed to a channel, which grants exclude each other, and when the process has its turn.
@@ -49,7 +49,7 @@ type Group struct {
 	turns   turns.Turns // all members take their turns together
 
 	spare    spare
-	failures wait.Failures // calls of all members without a reply, in a row
+	failures wait.Failures // the latest consecutive calls that got no definite answer, counted over all members
 
 	alarms    alarms
 	arrivals  uint64 // number of members so far
@@ -61,7 +61,7 @@ type Group struct {
 	again     []again       // steps of members that have not been taken yet, in order
 	atHand    again         // the step that is running
 	holding   int           // number of members with a grant
-	fixed     int           // number of members whose fixed lease Redis may lose unnoticed
+	fixed     int           // number of members with a fixed lease, whose loss in Redis this process notices only if it asks
 	lookAt    time.Duration // when Redis is next asked whether it still has those fixed leases, or 0 if that is not planned
 	wanted    bool          // ask Redis once more about the fixed leases, even if no request waits
 	effects   []wait.Effect
@@ -72,10 +72,10 @@ type member struct {
 	State
 	group      *Group
 	prev, next *member
-	reserved   string // the plain id (pendingGrant.plain) of the next grant; if "", a new one is made
+	reserved   string // the plain id (pendingGrant.plain) for the next grant, or "" if that grant gets a new id
 	first      bool   // the member was the first in Redis' queue when it last asked
 	asked      uint64 // the value of Group.joins when the member first asked for its pending grant
-	joined     int64  // when its pending grant joined Redis' queue, in microseconds of server time, or 0 if it has not joined
+	joined     int64  // when the member's pending grant joined Redis' queue, in microseconds of server time, or 0 if the grant has not joined
 	others     string // the channel of the other kinds of lock (Kind.Others) while the member is subscribed to it, or ""
 	shared     bool   // holders with the usual lease may share this member
 	counted    bool   // the member is counted in group.holding
@@ -89,7 +89,7 @@ type listeners struct {
 	ready  bool
 }
 
-// again is a step of a member that follows from another step. With a nil message, the member only does what is due.
+// again is a step of a member that follows from another step. If the message is nil, the member only does what is due at this time.
 type again struct {
 	state   *State
 	message any
@@ -106,9 +106,9 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 
 // Step handles one message and returns the effects, which then belong to the caller.
 //
-// After the message, Step does what is due, in a fixed order. A lingering grant ends before waiters are admitted. If that grant has expired, its
-// member ends at once, so no waiter has to wait for the member. Waiters are admitted before `promote` chooses the first contender, because one of
-// them may be the first.
+// After the message, Step does what is due, in a fixed order. It ends lingering grants before it admits waiters. If a lingering grant has expired,
+// its member ends at once, so no waiter has to wait for that member. Step admits waiters before it calls promote, which chooses the first contender:
+// one of the admitted waiters may be the first.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // after a panic: take the steps that could not be taken before it
 	h.receive(now, message)
@@ -186,7 +186,8 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 // servedBy returns the member that serves a request, or served it last.
 func servedBy(r *wait.Request) *State { return r.Part.(*State) }
 
-// onCancel ends the wait of a request. For a fair lock, the waiters behind this request move up first, so that its place in Redis' queue is not lost.
+// onCancel ends the wait of a request. If the lock is fair, the waiters behind this request first move up, so that the process keeps the request's
+// place in Redis' queue.
 func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 	switch r := m.Request; {
 	case h.queue.Remove(r):
@@ -204,7 +205,7 @@ func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 		l.ready = true
 		h.turns.OthersListen = true
 		if h.address.Kind.Grants == scripts.GrantPerHolder {
-			h.spare.freed(now, now+h.policy.Spread(m.Among), 1) // one waiter may ask, because messages of earlier releases may have been missed
+			h.spare.freed(now, now+h.policy.Spread(m.Among), 1) // let one waiter ask: a release before the subscription was not announced to this process
 		}
 		h.tell(now, l, m)
 	}
@@ -237,8 +238,8 @@ func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	}
 }
 
-// onAlarm delivers the alarm to each member whose alarm is due. A member may have moved its alarm to a later instant than the heap has for it. Such a
-// member goes back into the heap with the later instant.
+// onAlarm delivers the alarm to each member whose alarm is due. The heap may have an alarm at an earlier instant than the member now wants. That
+// member gets no alarm now, and goes back into the heap with its later instant.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // the number is limited, because a member may set another alarm that is already due
@@ -262,7 +263,7 @@ func (h *Group) onClose(m wait.Close) {
 }
 
 // advanceStage passes the stage of a shutdown on to the members. While the runtime drains, a contender may continue if its owner already holds the
-// lock exclusively: the owner may need the second hold to finish its work and release the first. If the first hold ends before the contender gets
+// lock exclusively. The owner may need this second hold to finish its work and to release the first. If the first hold ends before the contender gets
 // the lock, the contender is refused like any other.
 func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
@@ -316,8 +317,8 @@ func (h *Group) setAlarm() {
 	}
 }
 
-// Distrust resets the member whose step panicked; the others are unaffected. The panic may have kept other members from taking their steps
-// (Group.again). The group takes these at the start of its next step, and Distrust sets an alarm for that step.
+// Distrust resets the member whose step panicked, and no other member. Steps of other members may still be in Group.again, because the panic
+// prevented them. The group takes them at the start of its next step, and Distrust sets an alarm for that step.
 func (h *Group) Distrust(now time.Duration) []wait.Effect {
 	if s := h.atHand.state; s != nil {
 		if r, ok := h.atHand.message.(*wait.Request); ok { // the request was on its way from one member to another

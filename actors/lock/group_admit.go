@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// This file decides which requests become part of a member, and when. Requests are admitted in order of arrival: if one has to wait, later ones wait
-// behind it (for exceptions see admit). If later requests could overtake it, readers that arrive again and again would keep a writer of the same
-// process waiting for ever.
+// This file decides which requests become part of a member, and when. Requests are admitted in order of arrival: if a request has to wait, all later
+// requests wait behind it (admit describes the exceptions). Without this order, a steady stream of readers could keep a writer of the same process
+// waiting for ever.
 
 const (
 	// contendersMax limits how many waiters of a process ask Redis at the same time, for locks that several may hold together.
@@ -23,8 +23,9 @@ const (
 // admit answers a request, makes it part of a member, or queues it. If `before` is true, the request was part of a member until now, so it is already
 // counted as a waiter.
 //
-// A re-entry does not wait behind the queue, because the queued requests may be waiting for the re-entry's own owner to release the lock. For the
-// same reason, a request that wants to share the lock does not wait behind the queue if its owner holds the lock exclusively.
+// A request that re-enters the lock does not wait behind the queue. The queued requests may be waiting for its owner to release the lock, so the
+// owner would wait for itself. For the same reason, a request that wants to share the lock does not wait behind the queue if its owner holds the lock
+// exclusively.
 func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	if !before {
 		r.Came = now
@@ -42,7 +43,7 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 		return
 	}
 	switch waiting := h.waiting; {
-	case r.Try && !h.open(now, r): // the limit of waiters does not matter, because a try does not wait
+	case r.Try && !h.open(now, r): // MaxWaiters does not apply to a try, because a try does not wait
 		h.wanted = h.fixed > 0
 		h.answer(r, h.busyError(now, r))
 	case waiting >= h.policy.MaxWaiters && !before:
@@ -80,8 +81,8 @@ func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	return ok || h.vacates(r)
 }
 
-// vacates reports whether all members that keep r out will end soon, because no caller needs them. Such a member has a grant that lingers, or a call
-// in flight whose caller has given up. For the user, these members do not hold the lock, so a try may wait for their end.
+// vacates reports whether all members that exclude r will end soon, because no caller needs them. Such a member has only a lingering grant, or a call
+// in flight whose caller has given up. No user holds the lock through such a member, so a try may wait until the member ends.
 func (h *Group) vacates(r *wait.Request) bool {
 	for s := h.first; s != nil; s = s.next {
 		beside := s.address.Kind.Grants != scripts.GrantPerLock && r.Address.Kind.Grants != scripts.GrantPerLock
@@ -129,9 +130,10 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	}
 }
 
-// moveUp handles a waiter that gives up its place in Redis' queue. Each later waiter of this process moves up to the place of the waiter ahead of it.
-// So the process keeps the place that was given up, and loses the last of its places instead. Without this, a process with impatient waiters might
-// never reach the head of the queue. Moving up makes no other process wait longer. There may be very many waiters, so at most behindMax move up.
+// moveUp keeps a place in Redis' queue for this process when the waiter at that place gives up. Each later waiter of this process takes the place of
+// the waiter ahead of it. So the process loses only the last of its places. If it lost the place of the waiter that gives up, a process with
+// impatient waiters might never reach the head of the queue. No other process waits longer because waiters move up. There may be very many waiters,
+// so at most behindMax of them move up.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	s := servedBy(gone).member
 	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {
@@ -140,7 +142,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	places, behind := []*member{s}, 0
 	for other := s.next; other != nil && behind < behindMax; other = other.next {
 		behind++
-		if !other.contends() || other.queue.Front().Try { // a try has no place, and is refused rather than queued
+		if !other.contends() || other.queue.Front().Try { // a try has no place in Redis' queue: Redis refuses it if the lock is taken
 			continue
 		}
 		if !places[len(places)-1].suits(other.queue.Front()) {
@@ -148,7 +150,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 		}
 		places = append(places, other)
 	}
-	for i := len(places) - 1; i > 0; i-- { // the last waiter moves first: a place without a waiter, even for a moment, would be given up
+	for i := len(places) - 1; i > 0; i-- { // the last waiter moves first, because a member gives its place up as soon as it has no waiter
 		from := places[i]
 		r := from.queue.Front()
 		from.queue.Remove(r)
@@ -163,8 +165,9 @@ func (s *member) suits(r *wait.Request) bool {
 	return asked && r.Terms == s.pending.terms
 }
 
-// findAlone finds the member for an exclusive request, such as one for a write lock. All such requests share one member, so that its grant can be
-// handed on inside the process. They wait while a member of another kind has a grant or waiters, because the requests of that member came first.
+// findAlone finds the member for a request that wants the lock exclusively, for example a write lock. All such requests share one member, so that its
+// grant can be handed on inside the process. A request has to wait while a member of another kind has a grant or waiters: the requests of that member
+// came first.
 func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		if s.address.Kind == r.Address.Kind {
@@ -176,16 +179,16 @@ func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	return found, true
 }
 
-// findShared finds the member for a request that shares the lock. The request waits while another member holds the lock exclusively, or waits to hold
-// it exclusively. Requests for the usual lease share one member as long as the member's lease is renewed. A request with other terms gets a member of
-// its own. A try also gets its own member if it comes while the shared member asks Redis.
+// findShared finds the member for a request that shares the lock. The request has to wait while another member holds the lock exclusively, or waits
+// for an exclusive hold. Requests for the usual lease share one member as long as that member's lease is renewed. A request with other terms gets a
+// member of its own. A try also gets its own member if the shared member is still waiting for a grant.
 func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
 		case s.address.Kind.Grants == scripts.GrantPerLock && !s.ended():
 			return nil, false
 		case !s.shared || r.Own() || s.phase == held && !s.sound(now):
-		case r.Try && s.contends(): // a try asks on its own, because it must not wait as long as the other waiters of this member
+		case r.Try && s.contends(): // the try gets its own member, because the waiters of this one may wait longer than a try may
 		case found == nil || s.phase == held:
 			found = s
 		}
@@ -193,8 +196,9 @@ func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, o
 	return found, found != nil || h.mayContend(now, r)
 }
 
-// mayContend reports whether another waiter may ask Redis. At most contendersMax waiters ask at the same time. After a refusal, no other waiter
-// begins to ask as long as the refused waiter pauses, because Redis would refuse the others as well. Tries are not counted, because they do not stay.
+// mayContend reports whether r may get a new member, which asks Redis. At most contendersMax waiters ask at the same time. While a waiter pauses
+// after a refusal, no further waiter begins to ask, because Redis would refuse that waiter as well. Tries do not count towards the limit, because
+// they end after one answer.
 func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -209,7 +213,7 @@ func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 	return r.Try || n < contendersMax
 }
 
-// upgrades reports whether r's owner shares the lock that it now wants exclusively. The owner would then wait for its own release.
+// upgrades reports whether r's owner shares the lock and now wants to hold it exclusively. Such an owner would wait for its own release.
 func (h *Group) upgrades(r *wait.Request) bool {
 	return r.Address.Kind.Grants == scripts.GrantPerLock && h.exclusive(r.Owner) == nil &&
 		h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Grants != scripts.GrantPerLock }) != nil
@@ -256,7 +260,7 @@ func (h *Group) reentered(r *wait.Request) *State {
 	return &s.State
 }
 
-// newMember appends a member for r, and for requests that may share it. Members are in order of arrival, except that contenders in Redis' queue are
+// newMember appends a member for r. Later requests may share the member. Members are in order of arrival, except that contenders in Redis' queue are
 // in the order of that queue. The order of the members decides which contender is the first one, which grant a release names as its heir, and which
 // waiters move up.
 func (h *Group) newMember(r *wait.Request) *member {
@@ -269,7 +273,7 @@ func (h *Group) newMember(r *wait.Request) *member {
 	s.standby = r.Address.Kind.Queued && h.holding+h.members > 0
 	if writer := h.above(r); writer != nil {
 		s.shared = false
-		if !writer.grant.lent { // a writer's first read lock gets the number of the write grant; further ones get new numbers
+		if !writer.grant.lent { // the first read grant of a writer takes the write grant's plain id; further read grants get new ids
 			writer.grant.lent, s.reserved = true, writer.grant.plain
 		}
 	}
@@ -307,14 +311,14 @@ func (h *Group) unlink(s *member) {
 	}
 }
 
-// joined notes that a contender has joined Redis' queue, and moves it behind the last contender that joined before it. Contenders that have not
-// joined yet come after it. The order of joining differs from the order of arrival if calls overtake each other or are lost.
+// joined notes that the contender s has joined Redis' queue, and moves s to its place in the order of joining: behind the last contender that joined
+// earlier, and ahead of those that have not joined yet. This order differs from the order of arrival if calls overtake each other or are lost.
 //
-// If the reply to the first call was lost, the call is repeated, and the second reply does not say when the contender joined. The contender then
-// moves ahead of the contenders that began to ask later.
+// If the reply to the first call was lost, the call is repeated. The reply to the repeat does not say when the contender joined. In this case, the
+// contender moves ahead of the contenders that began to ask after it did.
 func (h *Group) joined(s *member, done *callDone) {
 	at := done.acquired.Joined
-	// The contender is no longer in the queue, or was in it before this call.
+	// There is nothing to do if the contender is no longer in the queue, or if it was already in the queue before this call.
 	if !s.pending.standing || s.pending.id != done.call.terms.Grant || done.call.terms.Standing {
 		return
 	}
@@ -334,8 +338,8 @@ func (h *Group) joined(s *member, done *callDone) {
 	}
 }
 
-// joinedBefore reports whether this contender joined Redis' queue before another one. The parameter `at` is the time at which the other one joined.
-// If that time is unknown, `at` is 0, and the contender that asked first counts as the first.
+// joinedBefore reports whether s joined Redis' queue before `other`, which joined at the time `at`. If that time is unknown, `at` is 0, and the
+// contender that asked first counts as the one that joined first.
 func (s *member) joinedBefore(other *member, at int64) bool {
 	switch {
 	case !s.contends() || s.joined == 0:
@@ -346,9 +350,9 @@ func (s *member) joinedBefore(other *member, at int64) bool {
 	return s.joined <= at
 }
 
-// rejoins moves a member behind all others when it asks for a new grant, because the new grant joins Redis' queue at the end. If the member was not
-// the last one already, it returns to standby, because other members are ahead of it now. The standby matters if Redis loses a whole queue: without
-// it, all waiters of this process would then be subscribed, and each would ask about every second.
+// rejoins moves a member behind all others when it asks for a new grant, because the new grant joins Redis' queue at the end. If other members were
+// behind it until now, the member also returns to standby. This matters if Redis loses a whole queue, so that all waiters of this process ask for new
+// grants. Without the standby, all of them would be subscribed, and each would ask about every second.
 func (h *Group) rejoins(s *member) {
 	if !h.address.Kind.Queued {
 		return

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
-// alarms has the members of a group that have set an alarm. It is a heap with the earliest alarm first, because a group may have very many members,
-// and few of their alarms are due. If several alarms are for the same instant, the oldest member's comes first, so that a step does not depend on the
-// order in the heap.
+// alarms contains the members of a group that have set an alarm. It is a heap with the earliest alarm first, because a group may have very many
+// members, and few of their alarms are due. If several alarms are set for the same instant, the alarm of the oldest member comes first. So the order
+// of steps does not depend on how the heap arranges equal alarms.
 type alarms []*State
 
 // alarmEntry is the alarm of a member.

@@ -31,7 +31,7 @@ func (h *Group) follow(now time.Duration) {
 	}
 }
 
-// take makes a member do one step, and does the group's part of it.
+// take makes a member do one step. Then take does what that step requires of the group.
 //
 // The member that made a call handles the result first, because that member decides what the result means for its own grant. Then the group checks
 // whether the result also concerns another member. A release may have made that member the holder, or a refusal may name that member's grant or its
@@ -111,10 +111,10 @@ func (h *Group) count(s *State) bool {
 	return s.member.counted
 }
 
-// depose ends those grants of other members that cannot exist beside the new grant of s. Redis has granted the lock again, so it must have lost those
-// grants, for example in a failover. Without depose, their holders would learn of the loss only at the next renewal, and the process would have two
-// holders until then. The group also releases each deposed grant, because Redis may still have it. This is so if replies have overtaken each other: a
-// force-release ended the grant of s, and then Redis made the grant that is deposed here.
+// depose ends the grants of other members that cannot exist beside the new grant of s. Because Redis has made the new grant, it must have lost those
+// others, for example in a failover. Without depose, their holders would learn of the loss only at the next renewal, and until then the process would
+// have two holders. The group also releases each deposed grant, because Redis may still have it. This happens if a force-release ended the grant of
+// s, Redis then made the deposed grant, and the replies arrived in the opposite order.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Grants != scripts.GrantPerLock && s.address.Kind.Grants != scripts.GrantPerLock || other.heldBy(s.holds[0].Owner)
@@ -158,9 +158,10 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 
 // onCall adds to a call what only the group knows.
 //
-// The release of a fair lock names an heir: the grant that a contender of this process waits for. If the heir is first in Redis' queue, the release
-// script grants it the lock at once, so neither a message nor another attempt is needed. With AckReplicas no heir is named, because only an acquire
-// can wait for replicas. Once the turn has lasted long enough, waiters of other kinds of lock go first (Terms.TurnEnds).
+// The release of a fair lock names an heir, which is the pending grant of a contender of this process. If the heir is first in Redis' queue, the
+// release script grants it the lock at once, so neither a message nor another attempt is needed. With AckReplicas, the release names no heir, because
+// only an acquire can wait for replicas. If the turn has lasted long enough, the release lets waiters of other kinds of lock go first
+// (Terms.TurnEnds).
 //
 // A writer may acquire the read lock as well. The call then names the writer's own grant, so that the script lets this writer read.
 func (h *Group) onCall(now time.Duration, s *State, call *lockCall) {
@@ -172,14 +173,14 @@ func (h *Group) onCall(now time.Duration, s *State, call *lockCall) {
 	case call.do == callAcquire && s.queue.Len > 0:
 		if writer := h.above(s.queue.Front()); writer != nil {
 			call.terms.WriteGrant, writer.grant.lasting = writer.grant.ID, true
-			writer.turn.spent = true // the grant must not go to another local waiter: its owner is about to share the lock
+			writer.turn.spent = true // no other local waiter may get the write grant, because its owner is about to share the lock
 		}
 	}
 }
 
-// heir returns the grant that a release names as its heir, and the TTL of that grant. The heir is the grant for which this process's first contender
-// asks. If that contender is also the first in Redis' queue, the release gives it the lock. The release of an orphan names an heir, too. The orphan
-// and the heir may belong to the same member.
+// heir returns the grant that a release names as its heir, and the TTL of that grant. The heir is the pending grant of this process's first
+// contender. If that contender is also the first in Redis' queue, the release gives it the lock. The release of an orphan also names an heir. The
+// orphan and the heir may belong to the same member.
 func (h *Group) heir() (id string, lease time.Duration) {
 	for other := h.first; other != nil; other = other.next {
 		if other.contends() && other.pending.id != "" {
@@ -210,10 +211,10 @@ func (h *Group) contender(id string) *State {
 	return nil
 }
 
-// call makes a contender ask at once, because its place is the first in Redis' queue. This contender is usually the first one of this process, but
-// not always: the calls of older contenders may have been lost. If the place belongs to no contender, it was given up, and a failover has brought it
-// back. The group then gives it up once more. Without that, other processes would wait behind the place, because they regard all waiters of a living
-// process as alive.
+// call makes the contender with the pending grant `next` ask at once, because `next` is first in Redis' queue. This contender is usually the first
+// one of this process, but not always: the calls of older contenders may have been lost. If `next` belongs to no contender, its place was given up,
+// and a failover has brought the place back. The group then gives the place up once more. Otherwise other processes would wait behind it, because
+// they regard all waiters of a living process as alive.
 func (h *Group) call(now time.Duration, next string) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
@@ -243,7 +244,7 @@ func (h *Group) tellHolder(id string) bool {
 	return true
 }
 
-// onAnswer does the group's part when a member answers a request.
+// onAnswer does what the answer to a member's request requires of the group.
 func (h *Group) onAnswer(now time.Duration, s *State, r *wait.Request) {
 	switch {
 	case r.Do == wait.Inspect && r.Err == nil:
@@ -322,9 +323,9 @@ func (h *Group) unlisten(s *State, channel string) {
 }
 
 // hear tracks whether Redis answers. A result, or a permanent rejection, resets the record of failures. Queued requests have no call of their own, so
-// they are refused only when Redis has been silent for policy.Patience while they waited. A try at the head of the queue, which waits only for
-// members to end (vacates), is refused at the first failed call. There is one exception: if the call failed because it reached Redis too late, the
-// next call can succeed, so the try stays.
+// they are refused only when Redis has been silent for policy.Patience while they waited. A try at the head of the queue waits only for members to
+// end (vacates), so it is refused at the first failed call. There is one exception: if that call failed because it reached Redis too late, the try
+// stays, because the next call can succeed.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}
