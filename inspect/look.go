@@ -16,8 +16,8 @@ import (
 
 const (
 	page      = 256    // elements that one command reads
-	maxListed = 10_000 // the most holders, and the most waiters of the queue, that are listed for one name
-	maxLeases = 16     // the most leases that are read for one reader; each of its holds has a lease
+	maxListed = 10_000 // for one name, at most this many holders and this many waiters of the queue are listed
+	maxLeases = 16     // for one reader, at most this many leases are read; each hold of a reader has its own lease
 )
 
 // looker reads locks by their names, in batches. It sends several pipelines for a batch, one after the other, because the replies to one pipeline
@@ -36,7 +36,7 @@ func newLooker(client redis.UniversalClient) *looker {
 type object struct {
 	Entry
 	plain, sharded int64 // connections that subscribe to its channels, by SUBSCRIBE and by SSUBSCRIBE
-	foreign        error // why there is no lock to show: the key holds something else, or the user may not read it; otherwise nil
+	foreign        error // nil, or the reason why no lock can be shown: the key holds something else, or the user may not read it
 
 	holdsType *redis.StatusCmd
 	sample    *redis.StringSliceCmd // the name of any field, if the key is a hash
@@ -178,7 +178,7 @@ func timeOf(ctx context.Context, server redis.UniversalClient) (time.Duration, e
 
 var epoch = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// decode determines the kind of an object. If the first page did not have all of its elements, decode reads further pages.
+// decode determines the kind of an object. If the object has more elements than the first page, decode reads further pages.
 func (l *looker) decode(ctx context.Context, o *object, now time.Duration) (err error) {
 	switch {
 	case o.foreign != nil:
@@ -254,7 +254,7 @@ func (o *object) decodeHolders(fields []string, cut bool) bool {
 	slices.SortFunc(o.Holders, func(a, b Holder) int { return cmp.Compare(a.ID, b.ID) })
 	o.Holders = o.Holders[:min(len(o.Holders), maxListed)]
 	if o.Mode == "" && cut {
-		o.Mode = "read" // the field "mode" is among those cut off; only a read lock has so many holders
+		o.Mode = "read" // so many holders mean a read lock; its field "mode" is among the fields that were not read
 	}
 	if o.Mode == "" {
 		o.Mode = "exclusive"
@@ -308,7 +308,7 @@ func (l *looker) decodeNumber(ctx context.Context, o *object, now time.Duration)
 			return nil
 		case held:
 			o.Holders = append(o.Holders, Holder{ID: permit.ID, Holds: 1, TTL: permit.Left})
-		default: // expired: Redis takes it back when the next permit is acquired
+		default: // the permit has expired: it becomes available in Redis when the next permit is acquired
 			o.Available++
 		}
 	}

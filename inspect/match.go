@@ -5,8 +5,8 @@ import "strings"
 // matches reports whether a name matches a pattern as Redis understands it: * stands for any bytes, ? for one byte, [a-c] for one byte of a set,
 // [^a-c] for one byte outside a set, and \ makes the next byte stand for itself.
 func matches(pattern, name string) bool {
-	// After a mismatch, the last * covers one byte more, and what follows it is matched again: retry is the pattern after this *, and rest is the part
-	// of the name after the bytes that this * covers.
+	// After a mismatch, the last * has to cover one more byte, and the pattern after this * is matched again. retry is the pattern after this *. rest
+	// is the part of the name after the bytes that this * covers.
 	retry, rest := "", ""
 	starred := false
 	for {
@@ -31,7 +31,8 @@ func matches(pattern, name string) bool {
 	}
 }
 
-// matchesByte matches the first element of a pattern that does not begin with *, and returns what follows it.
+// matchesByte reports whether the first element of a pattern matches the byte c, and returns the pattern after this element. The pattern does not
+// begin with *.
 func matchesByte(pattern string, c byte) (after string, ok bool) {
 	if pattern == "" {
 		return "", false

@@ -28,7 +28,8 @@ func check(client redis.UniversalClient) error {
 	return nil
 }
 
-// send sends a pipeline. It returns the first error that neither the function tolerable nor a function in tolerated accepts.
+// send sends a pipeline and returns the first error of its commands. It ignores the errors for which tolerable returns nil, and those for which a
+// function in tolerated returns true.
 func (l *looker) send(ctx context.Context, fill func(p redis.Pipeliner), tolerated ...func(error) bool) error {
 	cmds, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		fill(p)

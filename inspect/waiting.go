@@ -28,8 +28,9 @@ func (o *object) channels() []string {
 	return []string{scripts.LockChannel(o.Name)}
 }
 
-// countWaiting counts the waiters of each object. For a fair lock these are the waiters in its queue, for every other kind the subscribers of its
-// channels. A key that may be a semaphore or a latch counts as a latch if only the channel of a latch has subscribers.
+// countWaiting counts the waiters of each object. For a fair lock it counts the waiters in the queue. For every other kind it counts the subscribers
+// of the object's channels. A semaphore and a latch look the same in Redis: if only the channel of the latch has subscribers, countWaiting sets the
+// kind to latch.
 func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	var channels []string
 	for _, o := range objects {
@@ -68,10 +69,10 @@ func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	return nil
 }
 
-// countRows counts the processes that wait for a lock without subscribing to its channel. When very many processes wait, those at the back subscribe
-// to the channel of their row instead (scripts/lib/crowd.lua). Both maps are keyed by the locks' channels: `subscribers` has the number of subscribers
-// of each channel at this server, and countRows adds the number of processes at the back to `sum`. It skips a lock whose channel has fewer than
-// CrowdLeast subscribers, because no process then subscribes to the channel of a row.
+// countRows counts the processes that wait for a lock without subscribing to its channel. When very many processes wait, the processes at the back
+// subscribe to the channel of their row instead of the lock's channel (scripts/lib/crowd.lua). countRows adds the number of these processes to `sum`.
+// `subscribers` has the number of subscribers of each lock's channel at this server. The keys of both maps are the locks' channels. If a lock's
+// channel has fewer than CrowdLeast subscribers, no process subscribes to the channel of a row, so countRows skips the lock.
 func countRows(ctx context.Context, master redis.UniversalClient, subscribers, sum map[string]int64) error {
 	for channel, n := range subscribers {
 		if n < scripts.CrowdLeast || !scripts.HasRows(channel) {
@@ -117,8 +118,8 @@ func channelsOf(ctx context.Context, client redis.UniversalClient) (channels []s
 	return channels, err
 }
 
-// ifSharded returns nil for the error of a server that does not know sharded messages, because it is older than Redis 7. It returns any other error
-// unchanged.
+// ifSharded returns nil for the error with which a server older than Redis 7 answers, because it does not know sharded messages. ifSharded returns
+// any other error unchanged.
 func ifSharded(err error) error {
 	if err != nil && !isSilence(err) && strings.HasPrefix(err.Error(), "ERR ") {
 		return nil
@@ -126,8 +127,8 @@ func ifSharded(err error) error {
 	return err
 }
 
-// eachMaster calls f for every server that has keys, because a subscription may be at any of them. The calls are made one after the other. Servers
-// that do not answer are skipped, as long as one answers; their subscriptions are then not counted.
+// eachMaster calls f for every server that has keys, because a subscription may be at any of them. The calls are made one after the other. If
+// at least one server answers, eachMaster ignores the servers that do not answer, and their subscriptions are not counted.
 func eachMaster(ctx context.Context, client redis.UniversalClient, f func(master redis.UniversalClient, clustered bool) error) error {
 	masters, err := mastersOf(ctx, client)
 	if err != nil {

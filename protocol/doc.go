@@ -24,8 +24,9 @@
 //     actor must send the requests.
 //   - A request names its lock in the fields Kind and Lock. Lock is the name that the method Lock.Name of the handle returns. The
 //     request may go to the PID of any lock of the runtime, as long as the runtime exists.
-//   - A request has an ID chosen by the requester, which the answer echoes. The ID must be unique among the requester's pending
-//     requests for one lock. A second Acquire with the ID of a waiting one is refused with ErrInvalid; the first keeps waiting.
+//   - The requester chooses an ID for each request, and the answer has the same ID. The ID must be unique among the requester's
+//     pending requests for one lock. If an Acquire has the ID of an Acquire that still waits, the new one is refused with
+//     ErrInvalid, and the old one keeps waiting.
 //   - A future (RequestFuture) may send Release, Renew and Inspect. An Acquire from a future is refused with ErrInvalid: the
 //     runtime watches the requester of an Acquire, and a protoactor future completes as soon as it is watched.
 //
@@ -38,8 +39,8 @@
 // actors. Requesters need no timeouts of their own. In the following table, "Redis is silent" means that it has not answered for
 // a third of Options.Lease (at least 1 s, at most 10 s). The answer arrives
 //
-//	to an Acquire   when the lock is granted, when its Wait elapses, after a Cancel, or when Redis is silent; with Try after one
-//	                attempt
+//	to an Acquire   when the lock is granted, when its Wait elapses, after a Cancel, or when Redis is silent; an Acquire with
+//	                Try is answered after one attempt
 //	to a Release    when Redis has confirmed it, when the lease would have expired, or when Redis is silent
 //	to a Renew      when Redis has confirmed it, when the lease is lost, or when Redis is silent
 //	to an Inspect   within about 2 s
@@ -54,7 +55,8 @@
 //	ErrInvalid          a mistake: kind, name, owner, durations, an ID in use
 //	ErrClosed           the runtime is closing or shutting down
 //
-// or with an error of Redis or of the connection. If a refused Acquire may have acquired the lock in Redis, the runtime releases the lock.
+// An Acquire may also be refused with an error of Redis or of the connection. If a refused Acquire may have acquired the lock in
+// Redis, the runtime releases the lock.
 //
 // # Leases
 //
@@ -64,7 +66,7 @@
 //
 //	Released, Err nil                 released: the lock is free, passed to the next holder, or still held under other leases
 //	Released, Err is ErrLeaseLost     released too late: Redis no longer had the lease
-//	Released, another Err             over for the requester; Redis did not confirm, so the lock may stay taken until the lease expires
+//	Released, another Err             ended, but Redis has not confirmed the release: the lock may stay taken until the lease expires
 //	Lost, Err is ErrLeaseLost         expired, deleted, force-released, lost in a failover, ... (LossReason has all)
 //	Lost, Err is ErrClosed            the runtime closes, and releases the lock
 //	the requester terminates          see below
@@ -73,12 +75,12 @@
 // Release arrives first.
 //
 // Lost is an ordinary message in a mailbox, and may arrive late. Call Granted.Valid immediately before anything that must not be
-// done without the lock. Valid reads the clock: it is false from the instant at which the lease may have expired in Redis, before
-// anyone else can acquire the lock by expiry. If a lock was deleted or force-released, Lost may take a third of Options.Lease to
-// arrive, and the lock may have another holder by then.
+// done without the lock. Valid reads the clock. It returns false as soon as the lease may have expired in Redis. So if a lease
+// expires, Valid returns false before anyone else can acquire the lock. If a lock was deleted or force-released, Lost may take a
+// third of Options.Lease to arrive, and the lock may have another holder by then.
 //
-// When Lost and a Release cross, the Released that follows has ErrNotHeld or ErrClosed. The same applies to the answer to a second
-// Release, and to a Release with an unknown serial.
+// If the runtime has already sent Lost when a Release of the same lease arrives, the Released has ErrNotHeld or ErrClosed. The
+// same applies to the answer to a second Release, and to a Release with an unknown serial.
 //
 // # Order
 //
@@ -91,8 +93,8 @@
 // # The end of the requester
 //
 // An actor with a pending Acquire or a lease is watched. When it terminates (stopped, poisoned, stopped by its supervisor), its
-// waits end and its leases are released at once. If Redis cannot be reached, the leases expire instead, within one lease of the
-// last renewal.
+// waits end and its leases are released at once. If Redis cannot be reached, the leases expire instead, at the latest
+// one lease duration after their acquire or last renewal.
 //
 // If an actor panics on *actor.Stopped, protoactor notifies nobody of its end. The next renewal of the lock in this process notices the end;
 // until then the actor's waits and leases stay. A fixed lease is not renewed, so it stays until it expires.
@@ -104,8 +106,8 @@
 //
 // If a new actor has the name of a terminated one, locks mistake it for the terminated one. So wait for Terminated before you
 // reuse a name. If you do not wait, the new actor may get answers to the requests of the terminated one. It must then release the
-// lease of a Granted that it did not request, and ignore a Lost with an unknown serial. When a lock notices the termination, it
-// also refuses the waits that the new actor has started by then, and ends the new actor's leases with Lost.
+// lease of a Granted that it did not request, and ignore a Lost with an unknown serial. When a lock notices the termination of
+// the old actor, it also refuses the Acquires of the new actor that wait at this moment, and ends the new actor's leases with Lost.
 //
 // An actor's synchronized dispatcher or full mailbox may block the delivery of a message. Then only the messages to that actor wait,
 // in order, and a RequesterBlocked event reports this. The runtime itself does not block: locks, leases and other actors continue.
@@ -124,7 +126,7 @@
 // # Terms
 //
 //	name    what the user locks; the kind says how (KindLock, ...)
-//	owner   the party that may re-enter; an explicit Owner, or one made for a single acquire
+//	owner   who holds a lock and may re-enter it: an explicit Owner, or an owner made for a single acquire
 //	grant   one acquisition in Redis; its ID, "runtimeUUID:number", is the field in the lock's hash. A number is never used twice
 //	lease   what one caller holds, named by its own Serial; its deadline is the instant just before the last successful
 //	        acquire or renewal was sent, plus the length of the lease, minus 1 % and 2 ms

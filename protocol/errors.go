@@ -25,8 +25,8 @@ var (
 	ErrNotReplicated = errors.New("not replicated")
 	// ErrUpgrade is returned when the owner of a read lock asks for the write lock, which can never succeed.
 	ErrUpgrade = errors.New("read lock cannot be upgraded")
-	// ErrForeignKey is returned when the lock's key, or another key that the lock needs, holds something else: another type, a value that is not a
-	// lock, or a lock of an incompatible kind. If it is another key, the error names that key. The key is left unchanged.
+	// ErrForeignKey is returned when a key that the lock needs holds something else than this lock: another type, a value that is not a lock, or a lock
+	// of an incompatible kind. If the key is not the lock's own key, the error names it. The key is left unchanged.
 	ErrForeignKey = errors.New("key holds something else")
 	// ErrInvalid is returned for an invalid name, option or argument.
 	ErrInvalid = errors.New("invalid")
@@ -35,9 +35,9 @@ var (
 // BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired.
 type BusyError struct {
 	Name   string        // of the lock
-	Holder string        // owner field of one of the holders; "" if unknown; RUNTIME:-NUMBER if the lock was released and WithAtLeast keeps it
+	Holder string        // owner field of one of the holders; "" if unknown; RUNTIME:-NUMBER if the lock was released, but WithAtLeast keeps it taken
 	TTL    time.Duration // time until the lock expires in Redis if it is not renewed; 0 if unknown
-	Local  bool          // this runtime holds the lock; if the caller itself is the holder, it would wait for its own release
+	Local  bool          // this runtime holds the lock; perhaps the caller itself is the holder, and would wait for its own release
 }
 
 // Error names the lock, the holder and the time left.

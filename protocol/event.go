@@ -17,7 +17,7 @@ type LeaseLost struct {
 	Name   string
 	ID     string // owner field in Redis
 	Reason LossReason
-	Held   time.Duration // time from the acquire until the loss was noticed, perhaps by a release; the longest one if there are several holders
+	Held   time.Duration // time from the acquire until the runtime noticed the loss; if there are several holders, the longest time
 }
 
 // LossReason says why a lease ended without a release. A switch over it needs a default: values may be added.
@@ -70,16 +70,17 @@ type Unconfirmed struct {
 	Err  error
 }
 
-// Reconnected reports how many channels were subscribed to again, after the connection for unlock messages broke or after Redis had
-// refused a subscription. The waiters of these channels retry.
+// Reconnected reports to how many channels the runtime has subscribed again. It does so after the connection for unlock messages
+// broke, or after Redis refused a subscription. The waiters of these channels retry.
 type Reconnected struct{ Channels int }
 
-// SubscribeRefused reports that Redis refuses to subscribe to a lock's channel. Until the subscription succeeds, releases do not
-// wake this process's waiters, which retry once a second. The runtime repeats the subscription after pauses of up to a second, and
-// reports the refusal once. A refusal that may be temporary is reported after a second or two.
+// SubscribeRefused reports that Redis refuses the subscription to a lock's channel. Until the subscription succeeds, releases do not
+// wake this process's waiters, which retry once a second. The runtime tries to subscribe again after pauses of up to a second,
+// and reports the refusal once. A refusal that may be temporary is reported after a second or two.
 //
 // If Channel is that of an election (holdfast_leader:...), Election.Watch learns of a new leader late. If Name is "", Redis refuses the channel
-// of Options.Linger, which belongs to no single lock. Locks of this process then linger although others want them.
+// of Options.Linger, which belongs to no single lock. Until the subscription succeeds, locks of this process linger even if
+// other processes want them.
 type SubscribeRefused struct {
 	Name    string
 	Channel string
