@@ -15,14 +15,15 @@ import (
 
 // next decides what happens to a grant that no local holder has.
 //
-// A new grant goes to the waiter that it was acquired for, even if the turn is already over. An older grant is handed on to the next waiter only
-// until its turn is over, so that waiters of other processes also get the lock. Its lease must also be sound, and its at-least time over.
+// A new grant goes to the waiter that it was acquired for, even if the turn is already over. An older grant is handed on to the next waiter under
+// three conditions. The turn is not over, so that waiters of other processes also get the lock. The lease of the grant is sound. The grant's
+// at-least time is over.
 //
 // Handing the grant on costs no call if neither the grant nor the next waiter has terms of its own (wait.Terms). If one of them has, and always for
 // permits, a pass is needed, which is one call.
 func (s *State) next(now time.Duration) {
 	if s.extension != nil {
-		s.endExtension(now) // the re-entries that wait for an extend are those of the last holder, and must not share the grant with the next one
+		s.endExtension(now) // the re-entries that wait for an extend belong to the last holder, and must not share the grant with the next holder
 	}
 	head := s.queue.Front()
 	switch {
@@ -147,7 +148,7 @@ func (s *State) joins(r *wait.Request) bool {
 	return s.address.Kind.Grants == scripts.GrantPerProcess && s.phase == held && !s.grant.terms.Own() && !r.Own()
 }
 
-// reenter gives r a lease on the grant: at once, or, if r asks for more time than Redis has granted, after an extend.
+// reenter gives r a lease on the grant. If r asks for more time than Redis has granted, r first waits for an extend.
 func (s *State) reenter(now time.Duration, r *wait.Request) {
 	if s.lacks(now, r) {
 		e := s.extending()
@@ -162,8 +163,8 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 
 // onRelease ends one lease. If it was the last lease on the grant, the method `next` decides what happens to the grant.
 //
-// A holder's lease ends when the holder calls Release (Claim), which is before the request arrives here. If the grant is lost in between, endHolds
-// cannot end that lease any more. So endHolds adds 1 to `claimed`, and onRelease subtracts 1 when the request arrives.
+// The holder ends its lease itself (Claim) before it sends the release request. If the grant is lost before that request arrives here, endHolds finds
+// a lease that has ended already. It then adds 1 to `claimed`, and onRelease subtracts 1 when the request arrives.
 func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	if !s.has(r.Hold) {
 		s.claimed--
@@ -194,8 +195,8 @@ func (s *State) unhold(h *lease.Hold) {
 	s.holds = s.holds[:end]
 }
 
-// pass replaces the grant in Redis by a new one for the next local waiter, in one call and without notifying other processes. Between the
-// call and its result, Redis has one of the two grants, and this process does not know which: that is the phase passing.
+// pass replaces the grant in Redis by a new one for the next local waiter, in one call and without notifying other processes. The phase is
+// `passing` until the result arrives. During that phase, this process does not know which of the two grants Redis has.
 //
 // The watchdog drops the old grant first, so that no renewal extends its lease while the pass is repeated.
 func (s *State) pass(now time.Duration, head *wait.Request) {
@@ -237,7 +238,7 @@ func (s *State) abandonPass(now time.Duration, cause error) {
 	s.retryAt = now
 }
 
-// onPassDone ends the phase passing, unless the outcome is still unknown.
+// onPassDone ends the phase `passing`, unless the outcome is still unknown.
 //
 //   - Redis has the new grant: it is held from now on, and the release of the old one is confirmed.
 //   - Redis has the new grant, but its lease has expired here: the pass is repeated. The old grant is gone for certain.
@@ -269,7 +270,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		s.unsure = true
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 		s.failed(now, m, tooLate(now-m.sent))
-	// The absence of both grants is a loss only if no copy of this call can be its cause.
+	// Redis has neither grant. The lock was lost, unless a copy of this call may be the reason.
 	case m.class == scripts.Done && (m.receivers > 0 || s.unsure || s.passedAndOver(now)):
 		s.stayOut(now, m)
 		s.endPass(now, m.sent, nil)
@@ -299,8 +300,8 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 // passedAt is called after a successful pass. It returns the earliest instant at which Redis may have replaced the old grant. endGrant needs that
 // instant: a delayed duplicate of the old grant's acquire may run later, and would bring the old grant back.
 //
-// Usually it is the instant at which the successful call was sent. If the pass of a permit was repeated, it is the instant at which the first copy
-// was made. Other kinds do not need this, because their old grant cannot exist beside the new one.
+// Usually that instant is `sent`, when the successful call was sent. If the pass of a permit was repeated, an earlier copy may have replaced the old
+// grant, so passedAt returns an instant before that copy. Other kinds need only `sent`, because their old grant cannot exist beside the new one.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)
@@ -308,8 +309,9 @@ func (s *State) passedAt(sent time.Duration) time.Duration {
 	return sent
 }
 
-// passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. If so, the
-// absence of both grants is no sign of a loss. If not, one of the two grants must be in Redis, unless somebody has deleted it.
+// passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. If it returns
+// true, Redis may have neither grant although nothing was lost. If it returns false, one of the two grants must be in Redis, unless somebody has
+// deleted it.
 func (s *State) passedAndOver(now time.Duration) bool {
 	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.ttl)
 }
@@ -402,8 +404,8 @@ func lostBy(reason protocol.LossReason) error {
 	return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason)
 }
 
-// goneFromRedis reports the loss of a grant that Redis no longer has, although the grant has not ended in this process. It reports nothing if the
-// grant lingered until now: then no holder has lost it.
+// goneFromRedis reports the loss of a grant that has not ended in this process, but that Redis no longer has. If the grant had no holder when its
+// release or pass began (vacant), goneFromRedis reports nothing, because no holder has lost anything.
 func (s *State) goneFromRedis(now time.Duration) {
 	if s.grant.vacant {
 		return
@@ -465,7 +467,7 @@ func (s *State) lateRelease() error {
 // it again, because the others learn of the release later.
 func (s *State) stayOut(now time.Duration, m *callDone) {
 	switch {
-	case s.address.Kind.TakesTurns() && m.receivers >= 0: // receivers is negative if others still hold the lock, so that no message was sent
+	case s.address.Kind.TakesTurns() && m.receivers >= 0: // receivers is negative if no message was sent because others still hold the lock
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
 			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers + s.beside, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
 			Crowds: s.member == nil && s.policy.Standalone,
@@ -480,8 +482,9 @@ func (s *State) listens() bool {
 	return s.watch == wait.Subscribed && s.row == 0 || s.turns.OthersListen
 }
 
-// idlers returns the number of subscribers that receive the messages of this process's releases but do not want the lock. They include this process
-// if it is subscribed, unless it wants the lock as another kind, too: all its actors share one subscription.
+// idlers returns the number of subscribers that receive the messages of this process's releases but do not want the lock. If this process is
+// subscribed, it is one of them, unless another of its actors waits for the same lock through another kind (beside). All actors of a process share
+// one subscription.
 func (s *State) idlers() int {
 	idlers := s.turns.MereListeners()
 	if s.listens() && s.beside == 0 {

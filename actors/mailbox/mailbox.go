@@ -9,11 +9,12 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Mailbox runs an idle actor on the goroutine of its sender, for a few messages. A resident worker handles the messages that are left after that. So
-// a call passes from the caller through the actor of the lock to the gateway without a switch of goroutines, and no sender is kept for long. With
-// protoactor's synchronized dispatcher, which has no such limit, a Send took a second and more under load.
+// Mailbox runs an idle actor on the goroutine of its sender, for at most inlineMax messages. A resident worker handles the remaining messages. So a
+// call passes from the caller through the actor of the lock to the gateway without a switch of goroutines. The limit keeps each Send short:
+// protoactor's synchronized dispatcher has no such limit, and with it a Send took a second and more under load.
 //
-// Handlers must not block, and must not send while they hold a mutex that another handler locks: the receiver may run within the Send.
+// Handlers must not block. A handler that holds a mutex must not send if another handler locks that mutex, because the receiver may run within the
+// Send.
 type Mailbox struct {
 	// set before the first message
 	invoker    actor.MessageInvoker

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Events delivers events to the logger and to Options.OnEvent, in the order in which they were emitted. The delivery has a goroutine of its
-// own, which lives while there are events. So user code can neither block an actor nor make it panic.
+// Events delivers events to the logger and to Options.OnEvent, in the order in which they were emitted. A separate goroutine delivers them, so user
+// code can neither block an actor nor make it panic. The goroutine ends when no event is left.
 type Events struct {
 	logger *slog.Logger
 	call   func(protocol.Event)
@@ -62,9 +62,9 @@ type warning struct {
 func (warning) Lock() string           { return "" }
 func (w warning) LogValue() slog.Value { return slog.GroupValue(w.attrs...) }
 
-// RecoverIn turns a panic into an event, and the actor, gateway or link continues. The gateways and the links of package pubsub defer it, and so do
-// all actors in their Receive, with two exceptions: the guardian and the actors of names. An actor of a name recovers by itself, because it also has
-// to answer the request that it was handling.
+// RecoverIn turns a panic into an event, so that the actor, gateway or link can continue. The gateways and the links of package pubsub defer
+// RecoverIn. All actors defer it in their Receive, except the guardian and the actors of names. An actor of a name recovers by itself, because it
+// also has to answer the request that it was handling.
 func (e *Events) RecoverIn(actor string) {
 	if value := recover(); value != nil {
 		e.Emit(protocol.ActorPanicked{Value: fmt.Sprintf("%s: %v", actor, value), Stack: string(debug.Stack())})
@@ -168,7 +168,7 @@ func record(event protocol.Event) (slog.Level, string) {
 	panic(fmt.Sprintf("no log record for %T", event))
 }
 
-// Finish waits until every event is delivered. If no event is delivered for the time `grace`, OnEvent or the logger blocks, and Finish returns an
+// Finish waits until every event is delivered. If no delivery ends within `grace`, OnEvent or the logger must be blocking, so Finish returns an
 // error.
 func (e *Events) Finish(of clock.Clock, grace time.Duration) error {
 	for {

@@ -16,8 +16,8 @@ import (
 
 // Outbox delivers messages to the user's actors. Each actor gets its messages in the order in which they were posted.
 //
-// A delivery may take long, for three reasons: an actor on protoactor's synchronized dispatcher handles the message within the send, a send to a full
-// bounded mailbox spins until there is room, and an actor.Process that the user has registered may do anything. A lock actor must not wait for a
+// A delivery may take long, for one of three reasons. An actor on protoactor's synchronized dispatcher handles the message within the send. A send to
+// a full bounded mailbox spins until there is room. An actor.Process that the user has registered may do anything. A lock actor must not wait for a
 // delivery, because the lock actor serves other requesters, and its leases have deadlines. So each receiver with messages has a queue, and a
 // goroutine that delivers until the queue is empty.
 type Outbox struct {
@@ -37,8 +37,8 @@ type Outbox struct {
 type queue struct {
 	to        *actor.PID
 	messages  []Message
-	delivered int  // messages so far
-	seen      int  // the value of delivered at the last reportBlocked; -1 before the first one
+	delivered int  // number of messages whose delivery has begun
+	seen      int  // the value of `delivered` when reportBlocked last ran; -1 before its first run
 	reported  bool // the receiver was reported as blocked
 }
 
@@ -49,7 +49,8 @@ type Message struct {
 	System  bool // Content is for protoactor (Watch, Unwatch), not for the actor's Receive
 }
 
-// blockedAfter is the interval of reportBlocked. A receiver is reported when one delivery has taken between one and two intervals.
+// blockedAfter is the interval at which reportBlocked runs. It reports a receiver at its second run during the same delivery, so when that delivery
+// has taken between one and two intervals.
 const blockedAfter = time.Second
 
 // New makes an outbox without messages.
@@ -127,7 +128,8 @@ func (o *Outbox) deliver(to *actor.PID, m Message) {
 	process.SendSystemMessage(to, m.Content)
 }
 
-// reportBlocked reports, once, each receiver whose delivery has not returned since the last reportBlocked.
+// reportBlocked runs every blockedAfter. It reports each receiver whose present delivery was already in progress when reportBlocked ran last. Each
+// receiver is reported only once while it has a queue.
 func (o *Outbox) reportBlocked() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

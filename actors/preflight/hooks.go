@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// hooks checks what the hooks of the user's client do to the keys and channels in script calls. The same prefix before every key does no harm,
+// hooks checks how the hooks of the user's client change the keys and channels in script calls. A hook may put the same prefix before every key,
 // because scripts derive all further names from the keys in the call. Any other change of a key may give a lock two holders. Subscriptions do not
 // pass through hooks. So if a hook renames a channel, releases are published on the new name, and nobody is subscribed to it.
 func (c *check) hooks(ctx context.Context, trials []trial) []finding {
@@ -40,8 +40,8 @@ func (c *check) hooks(ctx context.Context, trials []trial) []finding {
 	return c.unheard(ctx, changed)
 }
 
-// renamed maps each key of a kind, as it was sent, to the key that the server received. An error means that scripts cannot work with the changed
-// keys, and says how the hooks change them. The result is empty if scripts cannot be called at all.
+// renamed returns a map from each key that was sent to the key that the server received. If scripts cannot work with the changed keys, it returns an
+// error that shows how the hooks changed them. If the script call fails, both results are nil.
 func renamed(needed scripts.Needs, replies []reply) (map[string]string, error) {
 	renamed := map[string]string{}
 	var prefix *string
@@ -71,7 +71,7 @@ func renamed(needed scripts.Needs, replies []reply) (map[string]string, error) {
 // renaming is a channel whose name a hook changes in script calls, and the new name.
 type renaming struct{ channel, got string }
 
-// unheard returns a finding for each channel whose subscribers miss what a script publishes on it.
+// unheard returns a finding for each renamed channel whose subscribers do not receive the messages that scripts publish.
 func (c *check) unheard(ctx context.Context, changed []renaming) (findings []finding) {
 	var channels []subscription
 	var calls []scripts.Call
