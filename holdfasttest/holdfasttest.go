@@ -7,11 +7,11 @@
 //		...
 //	}
 //
-// A Server can hold locks as another process would, lose them, cut a runtime off from Redis, and restart. In a bubble of testing/synctest it uses the
-// time of the bubble, so a test of hours of renewals takes milliseconds. Call New inside the bubble, with the bubble's t.
+// A Server can hold locks as another process would, lose locks, cut a runtime off from Redis, and restart. In a bubble of testing/synctest the server
+// runs on the bubble's clock, so hours of renewals take milliseconds. Call New inside the bubble, with the bubble's t.
 //
-// While a runtime is cut off, go-redis writes a line to stderr for each connection that it cannot make. Disable of package
-// github.com/redis/go-redis/v9/logging turns that off.
+// While a runtime is cut off, go-redis writes a line to stderr for each connection that it cannot make. To turn that off, call
+// Disable of package github.com/redis/go-redis/v9/logging.
 //
 // The server is miniredis with its clock running. Package embedded lists how it differs from a real Redis. Do not move its time with functions of
 // miniredis: the runtime would not notice.
@@ -52,10 +52,10 @@ func New(t testing.TB) *Server {
 	s.client = s.own.Client(s.redis)
 	t.Cleanup(func() {
 		_ = s.client.Close()
-		<-time.After(2 * time.Millisecond) // until protoactor's timer for dead letters has ended: a synctest bubble must be empty at its end
+		<-time.After(2 * time.Millisecond) // lets protoactor's timer for dead letters end: a synctest bubble must be empty at its end
 	})
 	end := func() {}
-	t.Cleanup(func() { end() }) // runs after the test's runtimes are shut down: their waiters must not get the locks that are held elsewhere
+	t.Cleanup(func() { end() }) // runs after the test's runtimes are shut down, so that their waiters never get the locks of the other process
 	s.other = sync.OnceValue(func() *holdfast.Runtime {
 		rt, _, closeClient := s.start(holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 		end = func() {
@@ -98,7 +98,7 @@ func (s *Server) Runtime(o ...holdfast.Options) *holdfast.Runtime {
 	return rt
 }
 
-// leftAfter limits how long a runtime, when it is shut down after the test, waits for its last leases to end.
+// leftAfter is how long the shutdown of a runtime, at the end of the test, waits at most for the last leases to end.
 const leftAfter = 10 * time.Second
 
 // start makes a runtime and its client. Call closeClient after the runtime is closed.
@@ -124,10 +124,10 @@ func (s *Server) start(options holdfast.Options) (rt *holdfast.Runtime, link *pi
 	return rt, link, closeClient
 }
 
-// HeldElsewhere makes another process acquire the lock with this name, and renew it until the function free is called or the test ends. The other
-// process holds a plain lock. Fair, fenced and spin locks of the same name wait for it, too. Read/write locks and semaphores report ErrForeignKey
-// instead, so let another Runtime hold those. HeldElsewhere fails the test if the lock does not become free within 10 s. With Options.NameMapper,
-// name is the mapped name.
+// HeldElsewhere makes another process acquire the lock with this name. That process renews its lease until the function free is called or the test
+// ends. It holds a plain lock, but fair, fenced and spin locks of the same name wait for that lock, too. Read/write locks and semaphores of the same
+// name report ErrForeignKey instead of waiting. To hold one of these elsewhere, acquire it with another Runtime. HeldElsewhere fails the test if the
+// lock does not become free within 10 s. With Options.NameMapper, name is the mapped name.
 func (s *Server) HeldElsewhere(name string) (free func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), elsewhereWait)

@@ -65,8 +65,8 @@ func free(ctx context.Context, client redis.UniversalClient, name string) (bool,
 }
 
 // publish returns the command that notifies the waiters: SPUBLISH for sharded messages, or PUBLISH for plain ones. If the servers of a cluster know
-// sharded messages, waiters subscribe to these, unless Options.PubSub of their runtimes demands plain messages. So publish returns PUBLISH on such a
-// cluster only if the lock has plain subscriptions, and no sharded ones.
+// sharded messages, waiters subscribe to sharded messages by default, and to plain ones if Options.PubSub of their runtime demands it. On such a
+// cluster, publish therefore returns PUBLISH only if the lock has plain subscriptions and no sharded ones.
 func (l *looker) publish(o *object) string {
 	if o.sharded > 0 || l.shards && o.plain == 0 {
 		return "SPUBLISH"

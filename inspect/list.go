@@ -16,14 +16,14 @@ import (
 type lister struct {
 	*looker
 	ListOptions
-	seen    map[string]struct{} // names that were found, because SCAN may return a key twice
+	seen    map[string]struct{} // names that were shown: SCAN may return a key twice, but List shows each name once
 	names   []string            // to be looked at next
 	free    []*object           // contended fair locks that nobody holds
 	yield   func(Entry, error) bool
 	stopped bool // the caller has seen enough
 }
 
-// probes are keys in slots far apart, so that a server of a cluster with several masters lacks some of them.
+// probes are keys whose slots are far apart. If a cluster has several masters, none of them has the slots of all these keys.
 var probes = strings.Split("0123456789abcdef", "")
 
 // refusePart returns an error if the client is for a single server of a cluster that has several masters. Without this error, the list of that
@@ -77,7 +77,7 @@ func (l *lister) contended(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	added := map[string]struct{}{} // each waiter of a fair lock has a channel, so a name may come up again
+	added := map[string]struct{}{} // names found so far: each waiter of a fair lock has its own channel, so several channels may lead to one name
 	for _, channel := range channels {
 		for _, name := range scripts.RawNames(channel) {
 			if _, again := added[name]; again || !matches(l.Pattern, name) {
@@ -134,7 +134,7 @@ func (l *lister) flush(ctx context.Context) error {
 		switch {
 		case o.Kind == "" || again || l.Contended && o.Waiting == 0:
 		case l.Contended && o.Kind == protocol.KindFair && len(o.Holders) == 0:
-			l.free = append(l.free, o) // the queue may belong to the twin of o: the method contended shows o at the end, unless the twin was shown
+			l.free = append(l.free, o) // the queue may belong to the twin of o, so the method contended shows o last, unless it has shown the twin
 		case !l.show(o):
 			return nil
 		}
