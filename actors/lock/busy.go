@@ -13,9 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onBusy handles a refusal: the lock is held elsewhere. If the channel was subscribed to before the attempt, the waiters wait for a release message.
-// Otherwise they wait for the subscription, and then try again, because they get no messages of releases before the subscription. In both cases a
-// timer limits the wait: a message may be lost, and when a dead process's lease expires, none is sent.
+// onBusy handles a refused attempt. If this process was subscribed to the lock's channel before the attempt, its waiters wait for a release message.
+// If it was not, the lock may be released before the subscription, without a message to this process. So the first waiter tries again when the
+// subscription is confirmed. In both cases a timer limits the wait: a message may be lost, and nobody sends one when the lease of a dead process
+// expires.
 func (s *State) onBusy(now time.Duration, m *callDone) {
 	switch {
 	case m.acquired.Queued:
@@ -52,7 +53,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		s.retryAt = now
 		return
 	}
-	// Somebody released the lock while the attempt was in flight, so the refusal may be older than the release.
+	// If a wake-up came while the attempt was in flight, the refusal may be older than the release that caused the wake-up.
 	if s.wokenFor != clock.Never {
 		s.retryAt = max(s.wokenFor, now)
 		return
@@ -76,7 +77,7 @@ func (s *State) pauseAfter(now time.Duration, refusal scripts.Acquired) time.Dur
 		pause += s.policy.Jitter(pause/4 + time.Millisecond)
 	}
 	if s.turns.Row() > 0 {
-		pause = s.turns.OpensAt() - now // even if the holder's lease ends sooner: then the processes in front of this one try
+		pause = s.turns.OpensAt() - now // not sooner, even if the holder's lease expires: the processes ahead of this one try then
 	} else if refusal.TTL >= 0 {
 		pause = s.upToExpiry(pause, refusal.TTL)
 	}
@@ -86,7 +87,8 @@ func (s *State) pauseAfter(now time.Duration, refusal scripts.Acquired) time.Dur
 	return pause
 }
 
-// upToExpiry shortens a pause so that it ends soon after the holder's lease, because nobody sends a message when a lease expires.
+// upToExpiry shortens a pause that is longer than the rest of the holder's lease (`left`). The pause then ends soon after that lease, because nobody
+// sends a message when a lease expires.
 func (s *State) upToExpiry(pause, left time.Duration) time.Duration {
 	if left < pause {
 		pause = min(pause, left+s.policy.Jitter(min(left/4, expiryJitter)+time.Millisecond))
@@ -101,8 +103,8 @@ const strangeMin, strangeMax = 50 * time.Millisecond, 250 * time.Millisecond
 const expiryJitter = 20 * time.Millisecond
 
 // excuses reports whether a refused try is repeated instead of being answered. It is repeated if the lock's holder is an orphan: a grant that this
-// process is releasing in the background, or has just released in that way. To the user, such a lock is free, and the attempt may have overtaken the
-// orphan's release. Once the try has waited for as long as one call may take, it is refused all the same.
+// process is releasing in the background, or has just released in the background. To the user, such a lock is free: the attempt may merely have
+// reached Redis before the orphan's release. Once rpc.Window has passed since the try came, the try is refused all the same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	ours := s.frees(now, s.busy.holder)
 	if s.member != nil {
@@ -124,8 +126,8 @@ func (s *State) nextSpin() time.Duration {
 	return pause - s.policy.Jitter(pause/2)
 }
 
-// listen subscribes to the channel on which releases are published, if the kind of lock has one. It is usually one channel per lock; for a lock
-// with a queue in Redis it is one per grant. There are three special cases:
+// listen subscribes to the channel on which releases are published, if the kind of lock has such a channel. Most locks have one channel. A lock with
+// a queue in Redis has one channel for each grant. There are three special cases:
 //   - A contender on standby does not subscribe, because another contender of this process is ahead of it, and has subscribed.
 //   - A process far back in a crowd subscribes to the channel of its row instead (package turns).
 //   - The first contender in Redis' queue also subscribes to the channel on which releases of other kinds of lock are published (Kind.Others).
@@ -137,7 +139,7 @@ func (s *State) listen() {
 	if s.watch != wait.Unwatched && (row != s.row || kind.Queued && s.channel != kind.Channel(s.address.Raw, s.pending.id)) {
 		s.unlisten()
 	}
-	if s.watch == wait.Unwatched { // the channel's name is not made before this check, because listen runs for every waiter that arrives
+	if s.watch == wait.Unwatched { // make the channel's name only now: listen runs for every waiter that arrives
 		s.watch, s.channel, s.row = wait.Subscribing, kind.Channel(s.address.Raw, s.pending.id), row
 		if row > 0 {
 			s.channel = scripts.RowChannel(s.channel, row)
@@ -150,9 +152,9 @@ func (s *State) listen() {
 	}
 }
 
-// report returns the argument with which an attempt asks for this process's place among the waiting processes. The script gives a place only if it
-// refuses the attempt. The argument is the channel of releases. A mark before the channel says that this process has a ticket in a crowd
-// (scripts.HasTicket), or has just had the lock (scripts.Yields). The argument is empty if the attempt asks for no place.
+// report returns the argument with which an attempt asks for this process's place among the waiting processes, or "" if the attempt asks for no
+// place. The argument is the channel of releases. A mark before the channel says that this process has a ticket in a crowd (scripts.HasTicket), or
+// has just had the lock (scripts.Yields). The script reports a place only if it refuses the attempt.
 func (s *State) report(head *wait.Request) string {
 	mark := ""
 	switch {
@@ -169,13 +171,13 @@ func (s *State) report(head *wait.Request) string {
 	return mark + s.channel
 }
 
-// onChannelReady makes the first waiter try, because the lock may have been released before the subscription. The waiter does not try before the turn
-// of this process, or while this process waits for its row to be called. After a reconnection the first waiters of all actors try, so each waits for
-// a short random delay, unless its attempt is due earlier.
+// onChannelReady makes the first waiter try, because the lock may have been released before the subscription. If this process is waiting for its
+// turn, or for the call of its row, the waiter tries only when that wait ends (Turns.OpensAt). After a reconnection, the first waiters of all actors
+// try. To spread their attempts, each waits for a short random time, unless its next attempt is due earlier.
 //
-// After a new subscription (not a restored one) to the channel of a row, the process does not try. It cannot have missed the call of its row, because
-// at least one other row is called first. After a new subscription to releases, a process with a place in a crowd waits for its turn
-// (Turns.FirstTry).
+// A new subscription (not a restored one) is treated differently in two cases. If it is to the channel of a row, it causes no attempt: the process
+// cannot have missed the call of its row, because at least one other row is called first. If it is to the channel of releases, and the process has a
+// place in a crowd, the process waits for its turn (Turns.FirstTry).
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == wait.Unwatched || s.member == nil && m.Channel != s.channel {
 		return
@@ -219,8 +221,8 @@ func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 			s.listen()
 		}
 	case s.phase != free && s.phase != acquiring:
-		// The message comes from an earlier release, from this process's own release, or from a force-release. This process notices a force-release when it
-		// renews the lease, or asks Redis about a fixed one (look.go).
+		// The message comes from an earlier release, from this process's own release, or from a force-release. This process notices a force-release
+		// in another way: it renews the lease, or asks Redis about a fixed lease (look.go).
 		s.beside = m.Beside
 		s.turns.Overheard(m.Releases)
 	default:
@@ -231,9 +233,9 @@ func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	}
 }
 
-// wake schedules the next attempt. During an attempt, wake only keeps the instant: the attempt may have been executed before or after the
-// release, and its result decides. After failures, the back-off continues: a message that arrives on one connection does not prove that calls on
-// another reach Redis.
+// wake schedules the next attempt for the instant `at`. While an attempt is in flight, wake only stores the instant in wokenFor. Redis may have
+// executed that attempt before or after the release, so its result decides whether another attempt is needed. After failures, wake changes nothing,
+// and the back-off continues: a message that arrives on one connection does not prove that calls on another connection reach Redis.
 func (s *State) wake(now, at time.Duration) {
 	switch {
 	case s.phase == acquiring:
@@ -243,8 +245,8 @@ func (s *State) wake(now, at time.Duration) {
 	}
 }
 
-// advanceWatch cancels the subscription some time after the last waiter has left. Often the next waiter comes before that. That waiter then needs no
-// new subscription, and no second attempt after the subscription.
+// advanceWatch cancels the subscription some time (wait.KeepChannel) after the last waiter has left. Often another waiter comes within that time. It
+// then needs neither a new subscription nor the second attempt that follows a new subscription.
 func (s *State) advanceWatch(now time.Duration) {
 	if s.queue.Len > 0 {
 		s.watchAt = clock.Never

@@ -17,13 +17,14 @@ import (
 type (
 	// woken says when to try again: the group has received a release message, or knows of a free grant.
 	woken struct{ at time.Duration }
-	// inherited says that a release of this process has made the first contender in Redis' queue the holder. id is that contender's grant; the release
-	// was sent at `sent`, in a turn that began at `began`.
+	// inherited says that a release of this process has made its heir the holder: a contender of this process that was the first in Redis' queue. id
+	// is the heir's grant. The release was sent at `sent`, in a turn that began at `began`.
 	inherited struct {
 		id          string
 		sent, began time.Duration
 	}
-	// promoted ends a contender's standby. If called is set, the contender asks at once: it is probably the first in Redis' queue, or the holder.
+	// promoted ends a contender's standby. If called is set, the contender asks Redis for the lock at once: it is probably the first in Redis' queue,
+	// or the holder.
 	promoted struct{ called bool }
 	// deposed ends a grant, because Redis has since made another one that cannot exist beside it.
 	deposed struct{}
@@ -45,8 +46,8 @@ type (
 	}
 )
 
-// notice returns the message about a force-release for the actors of the same name in other families. It returns nil if they need no message. The
-// force-release may have ended the grants of those actors too, but its result comes only to this actor.
+// notice returns the message about a force-release for the actors that the same name has in other families, or nil if they need no message. The
+// force-release may have ended grants of those actors too, but only this actor receives its result.
 func (m *callDone) notice() any {
 	switch {
 	case m.class == scripts.Unknown:
@@ -62,14 +63,14 @@ func (m *callDone) notice() any {
 type lockCall struct {
 	do      callKind
 	address *lease.Address
-	state   *State        // the member of a group that made the call
+	state   *State        // the state that made the call, if that state is a member of a group
 	terms   scripts.Terms // the script's parameters: for an extend, Lease is the new TTL; inspects and force-releases use no terms
 	changes int           // of an acquire: spare.changes when the call was made
 	request *wait.Request // of a side call: the request that asked for it
-	target  *grant        // of a look: the grant that was held when the call was made
+	target  *grant        // of a callLook: the grant that was held when the call was made
 	again   bool          // of a side call: the call is a repeat, because its first copy reached Redis too late
 
-	rpc.Call // the call in flight: the step sets its timing, the shell the rest
+	rpc.Call // the call in flight: the step sets its timing, and the shell sets the rest
 
 	// set by the shell
 	room scripts.Room
@@ -83,7 +84,7 @@ const (
 	callAcquire callKind = iota
 	callPass
 	callRelease
-	// The side calls, beside the main call. Any number of them may be in flight.
+	// The side calls run beside the main call. Any number of them may be in flight.
 	callOrphan // a release in the background
 	callExtend
 	callInspect
@@ -91,7 +92,7 @@ const (
 	callLook // asks whether Redis still has a grant
 )
 
-// lockCalls keeps answered main calls for reuse. Without it, half of what an acquire and its release allocate would be calls.
+// lockCalls keeps answered main calls for reuse. Without reuse, calls would be half of the memory that an acquire and its release allocate.
 var lockCalls = sync.Pool{New: func() any { return new(lockCall) }}
 
 // ScriptCall returns the script of a call, with its arguments.

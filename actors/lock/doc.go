@@ -16,11 +16,11 @@
 //	side.go      calls beside the main call: inspect, force-release
 //	extend.go    extends of a fixed lease
 //	look.go      asks whether Redis still has a fixed lease
-//	group.go     makes a State or a Group; a group passes messages to the member that they are about
+//	group.go     makes a State or a Group; passes each message for a group to the member concerned
 //
 // Further files of the group:
 //
-//	group_admit.go    which requests become part of a member
+//	group_admit.go    which requests are given to a member, and when
 //	group_effects.go  combines the members' effects into those of one actor
 //	group_alarms.go   which member's alarm comes first
 //	group_spare.go    how many of the waiters for permits may ask Redis, and which of them gets a permit that is passed on

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// orphan is a grant that may exist in Redis although no local request wants it. It is released again and again until it certainly does not exist any
-// more, or its lease has expired. No later grant can be released by mistake, because an id is never used twice.
+// orphan is a grant that may exist in Redis although no local request wants it. This process releases it repeatedly, until it certainly no longer
+// exists or its lease has expired. No later grant can be released by mistake, because an id is never used twice.
 //
 // One release is not enough: if a network or a server has delayed the acquire, the release may reach Redis first. So releases are repeated until one
 // has been sent after duplicateUntil. The earlier releases are useful nevertheless: they often free the lock sooner.
@@ -25,9 +25,9 @@ type orphan struct {
 	inflight       bool
 	releases       int           // number of releases that were executed before duplicateUntil
 	failures       int           // number of failed releases
-	lasting        bool          // its release is needed even after its lease: it may be in Redis' queue, or its owner's other grants keep the key
-	least          time.Duration // end of its at-least time, until which the lock stays taken
-	nobody         bool          // the grant was released before, and only its at-least time keeps the lock taken (see freeLater)
+	lasting        bool          // must be released even after its lease: it may be in Redis' queue, or other grants of its owner keep the key alive
+	least          time.Duration // end of its at-least time: the lock stays taken until then
+	nobody         bool          // a second release (see freeLater): the grant was released before, and only its at-least time keeps the lock taken
 }
 
 // orphanFrom makes a grant an orphan, which is released in the background. The first release is sent at the instant `from`. The parameter `length` is
@@ -40,9 +40,9 @@ func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length
 	return &s.orphans[len(s.orphans)-1]
 }
 
-// frees reports whether the lock is about to be free because this grant is being released in the background. While the grant's at-least time lasts,
-// the lock is not about to be free. For the last grant that was released in this way, frees still returns true: a reply that names this grant as the
-// holder is older than the release.
+// frees reports whether the lock is about to be free because the grant `id` is being released in the background. While the grant's at-least time
+// lasts, frees returns false. If `id` is the last grant that was released in the background, frees returns true: a reply that names this grant as the
+// holder is older than its release.
 func (s *State) frees(now time.Duration, id string) bool {
 	return id != "" && id == s.freed || slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id && g.least <= now })
 }
@@ -73,8 +73,9 @@ func (s *State) releaseOrphans(now time.Duration) {
 	}
 }
 
-// onOrphanDone ends an orphan, or schedules its next release. The orphan ends if no copy of its acquire can arrive any more, or if its lease
-// has expired on the server. It also ends if Redis refuses its release, because Redis would refuse the next one as well.
+// onOrphanDone ends an orphan, or schedules its next release. The orphan ends if Redis has executed a release that was sent after the last instant at
+// which a copy of the acquire could run. It also ends if its lease has expired on the server, or if Redis refuses a release, because Redis would
+// refuse the next one as well.
 //
 // A lasting orphan does not end with its lease: it may have a place in Redis' queue, or other grants of its owner may keep the key alive. So its
 // release is repeated until Redis confirms it, or until the runtime closes.
@@ -116,8 +117,9 @@ func (s *State) remembers() *State {
 	return s
 }
 
-// freeLater schedules a second release if the first one did not free the lock, because the grant's at-least time was not over. The second release is
-// sent when that time ends. It is needed if other grants of the owner keep the key alive (lasting). Without such grants, the key expires by itself.
+// freeLater schedules a second release of a lasting orphan if the first release came before the end of the grant's at-least time, and so did not free
+// the lock. The second release is sent when the at-least time ends. It is needed because other grants of the owner may keep the key alive. Without
+// such grants, the key expires by itself.
 func (s *State) freeLater(now time.Duration, m *callDone) {
 	if m.call.terms.Keep > 0 && s.stage < wait.Closing {
 		end := now + m.call.terms.Keep
@@ -127,7 +129,7 @@ func (s *State) freeLater(now time.Duration, m *callDone) {
 }
 
 // onCancel ends the wait of a request that has not been answered yet. A call that was sent for the request continues. If that call gets a grant, the
-// grant is given to another waiter, or released. If the request was answered meanwhile, it is in none of the lists, and the cancel is dropped.
+// grant is given to another waiter, or released. If the request was answered meanwhile, none of the lists contains it, and the cancel has no effect.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	if s.queue.Remove(r) {
@@ -149,11 +151,11 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 // lose ends the grant and notifies its holders. If a holder is releasing at this moment, the answer to its release reports the loss. If orphaned is
 // true, Redis may still have the grant.
 //
-// The holders learn of the end before the machine attempts a new grant. So in this process, nobody gets the lock while an earlier lease on it is
-// still valid.
+// The holders learn of the loss before the machine attempts a new grant. So nobody in this process gets the lock while an earlier lease on the lock
+// is still valid.
 func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
-	if len(s.holds) > 0 { // a grant that lingered has no holds, and nobody has lost it
+	if len(s.holds) > 0 { // a grant that lingered has no holds: its end is no loss to anybody, and is not reported
 		lost := s.lostLease(now, reason)
 		s.endHolds(protocol.ErrLeaseLost, reason)
 		s.emit(lost)
@@ -166,8 +168,8 @@ func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned boo
 	s.retryAt = now
 }
 
-// lostLease returns the effect that reports the loss of the grant. The event's Held counts from the oldest of the leases that are held or being
-// released.
+// lostLease returns the effect that reports the loss of the grant. Several leases on the grant may be held or being released. The event's field Held
+// counts from the start of the oldest of them.
 func (s *State) lostLease(now time.Duration, reason protocol.LossReason) wait.Effect {
 	since := now
 	for _, h := range s.holds {
@@ -181,8 +183,8 @@ func (s *State) lostLease(now time.Duration, reason protocol.LossReason) wait.Ef
 	}}
 }
 
-// endHolds ends all local leases on the grant. If a holder has just released its lease, the lease has ended already, and the release request has not
-// reached onRelease yet. `claimed` counts such requests, because the actor must not stop before they arrive.
+// endHolds ends all local leases on the grant. Lose returns false if the holder has just released its lease, and the release request has not reached
+// onRelease yet. `claimed` counts such requests, because the actor must not stop before they arrive.
 func (s *State) endHolds(err error, reason protocol.LossReason) {
 	for _, h := range s.holds {
 		switch {
@@ -228,11 +230,11 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 	s.releasers, s.sides, s.orphans, s.looking, s.pending, s.phase, s.inflight = nil, nil, nil, nil, pendingGrant{}, free, nil
 }
 
-// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so Redis is asked again. The waiters stay,
-// and the effects from before the panic are carried out.
+// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so the machine forgets the calls and asks Redis anew.
+// The waiters stay in the queue, and the effects from before the panic are carried out.
 //
 // Every grant that may be in Redis becomes an orphan, and every holder learns that its lease has ended. That is safe no matter what the panic has
-// broken. Requests that only the lost calls would have answered are answered here, with an error.
+// broken. If only a forgotten call would have answered a request, Distrust answers the request with an error.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	for _, r := range s.releasers {
 		s.fail(r, unconfirmed(wait.ErrPanicked))
@@ -252,7 +254,7 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 		s.lose(now, protocol.LossPanicked, true)
 	}
 	s.pending, s.phase, s.inflight, s.retryAt = pendingGrant{}, free, nil, now+s.policy.Backoff(3)
-	s.alarmAt = s.retryAt // the next step does what this one could not
+	s.alarmAt = s.retryAt // the step at this instant does whatever is due
 	s.emit(wait.Effect{Do: wait.DoAlarm, At: s.alarmAt})
 	return s.takeEffects()
 }

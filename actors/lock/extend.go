@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// extension is the state of the calls that change how long a grant lasts: extends, and re-entries that ask for more time than Redis has granted. Such
-// a call changes the length of the grant's fixed lease, or lengthens its at-least time. The calls run one at a time. A delayed duplicate of an
-// earlier call could undo the effect of the next one, so the next call waits until no such duplicate can run.
+// extension is the state of the calls that change how long a grant lasts. Such a call changes the length of the grant's fixed lease, or lengthens its
+// at-least time. It is made for an extend, or for a re-entry that asks for more time than Redis has granted. The calls run one at a time. A delayed
+// duplicate of an earlier call could undo the effect of the next one, so the next call waits until no such duplicate can run.
 type extension struct {
 	waiting        []*wait.Request // the call is for the first of them
 	call           *lockCall       // in flight, or nil if there is none
@@ -32,8 +32,8 @@ func (s *State) extending() *extension {
 	return s.extension
 }
 
-// onExtend queues an extend. If the extend asks for an at-least time, and Redis has already granted enough time, no call is needed, and the extend is
-// answered at once. An extend is refused if the lease has ended. It is also refused if it asks for a new length of a lease that the watchdog renews:
+// onExtend queues an extend. If the extend asks for an at-least time, and Redis has already granted enough time, the extend is answered at once,
+// without a call. An extend is refused if the lease has ended. It is also refused if it asks for a new length of a lease that the watchdog renews:
 // only a fixed lease has a length that a user can set.
 func (s *State) onExtend(now time.Duration, r *wait.Request) {
 	switch {
@@ -92,9 +92,10 @@ func (s *State) lacks(now time.Duration, r *wait.Request) bool {
 	return !s.grant.Watched && r.Lease > s.grant.Left(now) || r.AtLeast > max(s.grant.Left(now), s.grant.Missing(now))
 }
 
-// sendExtend sets the remaining time of the grant's lease, but not to less than what is left of its at-least time. Until the reply comes, the earlier
-// of the old and the new deadline counts, because nobody knows whether Redis has executed the call. The grant's field `longest` keeps the longest
-// lease that was asked for, because Redis may keep the grant for that long.
+// sendExtend asks Redis to set the remaining time of the grant's lease. For a fixed lease, it asks for the requested time, or for the rest of the
+// grant's at-least time if that is longer. For a lease that the watchdog renews, it asks for the time that a renewal would set. Until the reply
+// comes, nobody knows whether Redis has executed the call, so the earlier of the old and the new deadline of a fixed lease counts. The grant's field
+// `longest` keeps the longest lease that was asked for, because Redis may keep the grant for that long.
 func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 	s.keepFor(now, r) // before the call, so that a renewal that is sent at the same time also keeps the at-least time
 	length := max(r.Lease, s.grant.Missing(now))
@@ -111,9 +112,9 @@ func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 	}
 }
 
-// onExtendDone moves the deadline of a fixed lease after a confirmed extend. The lease counts from the instant before the call was sent, as for an
-// acquire. The grant is then removed from the watchdog and added again, because the watchdog's timer was set for the old deadline. The deadline of a
-// renewed lease does not move here: the watchdog sets it.
+// onExtendDone moves the deadline of a fixed lease after a confirmed extend. As after an acquire, the lease counts from the instant before the call
+// was sent. The grant is then removed from the watchdog and added again, because the watchdog's timer was set for the old deadline. If the watchdog
+// renews the lease, onExtendDone does not move the deadline: the watchdog sets it.
 //
 // If the outcome is unknown, the call is repeated. Until a reply comes, the deadline stays at the earlier of the old and the new one.
 func (s *State) onExtendDone(now time.Duration, m *callDone) {
@@ -158,7 +159,7 @@ func unprolonged(r *wait.Request, cause error) error {
 	return fmt.Errorf("not confirmed, the shorter of the two leases counts: %w", cause)
 }
 
-// extended answers a request when Redis has confirmed its extend, or at once if it needs no extend.
+// extended answers a request whose extend Redis has confirmed, or a request that needs no extend.
 func (s *State) extended(now time.Duration, r *wait.Request) {
 	if r.Do == wait.Acquire {
 		s.hand(now, r)

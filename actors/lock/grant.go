@@ -24,7 +24,7 @@ type grant struct {
 	lasting        bool           // another grant may keep the lock's key in Redis for longer than this grant lasts
 }
 
-// whyOver returns the reason for which a grant past its deadline was lost.
+// whyOver returns the loss reason of a grant whose deadline has passed.
 func (g *grant) whyOver() protocol.LossReason {
 	if g.Final() {
 		return protocol.LossAtMost
