@@ -27,8 +27,8 @@ func (p *spare) freed(now, from time.Duration, n int) {
 }
 
 // asked notes the reply to an acquire of s. If a release message arrived while the call was in flight, the reply may be older than the message, so at
-// least one waiter may ask. The times alone do not show when the message arrived: a message that came just before the call, and caused the call, may
-// have the same time as the call. So the counter p.changes must also have grown since the call was made.
+// least one waiter may ask. Comparing the times is not enough: a message that arrived just before the call, and caused it, may have the same time as
+// the call. So the counter p.changes must also have grown since the call was made.
 func (p *spare) asked(s *State, done *callDone) {
 	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent && p.changes != done.call.changes {
 		p.count = max(p.count, 1)
@@ -46,7 +46,7 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	switch {
 	case h.address.Kind.Grants != scripts.GrantPerHolder:
 	case done.class == scripts.Rejected && done.call.do == callAcquire:
-		h.spare.freed(now, now, contendersMax) // the other waiters ask as well, so that each is refused with the reason
+		h.spare.freed(now, now, contendersMax) // let the other waiters ask as well: Redis refuses each of them, and gives the reason
 	case done.class != scripts.Done:
 	case done.call.do == callAcquire:
 		h.spare.asked(s, done)
@@ -55,10 +55,10 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	}
 }
 
-// findOwn returns the member for a request that needs a grant of its own, or nil if the request needs a new member. An existing member can serve the
-// request if that member has neither a grant nor a waiter, and if no later member has a waiter. Tries do not count as waiters here. ok is false if
-// the request must stay in the queue. It must stay if enough waiters ask Redis already (spare.count, but at least one), or if a waiter's call has
-// failed. A try never has to stay.
+// findOwn finds the member for a request that needs a grant of its own. An existing member can serve the request if that member has neither a grant
+// nor a waiter, and if no later member has a waiter. Tries do not count as waiters here. If no member can serve the request, found is nil, and the
+// request needs a new member. ok is false if the request must stay in the queue. It must stay if as many waiters ask Redis as may ask (spare.count,
+// but at least one), or if a waiter's call has failed. A try never has to stay.
 func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -69,7 +69,7 @@ func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 			}
 		case s.queue.Len == 0 || s.queue.Front().Try: // not counted: holders, and tries, which do not stay
 		case !s.contends():
-			found = nil // s waits for a pass or for the end of its release, and r must not get ahead of it
+			found = nil // the waiter of s waits for a pass or for the end of a release, and r must not get ahead of that waiter
 		case s.failures.Count > 0:
 			return nil, r.Try
 		default:
@@ -80,7 +80,8 @@ func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	return found, r.Try || n < max(h.spare.count, 1)
 }
 
-// advanceSpare makes the waiters that were refused ask again, the oldest first, and at most one for each grant to spare.
+// advanceSpare makes refused waiters ask again, the oldest first. At most spare.count waiters may ask at a time, and waiters that are asking already
+// count, too.
 func (h *Group) advanceSpare(now time.Duration) {
 	if h.waiting == 0 {
 		return
@@ -98,9 +99,9 @@ func (h *Group) advanceSpare(now time.Duration) {
 	}
 }
 
-// exhausted reports whether Redis is known to have no grant to spare: the last reply left none, and none has become free after that. A release would
-// have caused a message, which this process would have received. Expiry is covered as well: the last refusal said when the next grant expires, and
-// that instant has not come yet.
+// exhausted reports whether this process knows that Redis has no grant to spare. The last reply said that no grant was left. No grant has become free
+// since then: a release would have caused a message, which this process would have received, and the next expiry, which the last refusal announced,
+// has not come yet.
 func (h *Group) exhausted(now time.Duration) bool {
 	return h.spare.count == 0 && now < h.spare.until && h.hears()
 }
@@ -121,8 +122,9 @@ func (s *State) hold(now time.Duration) {
 	}
 }
 
-// succeed chooses the oldest waiter for the grant that a holder is releasing, so that the grant is passed on to that waiter and not released. It
-// skips a waiter whose own acquire is in flight: that acquire might get a second grant, which would have to be released.
+// succeed is called when a holder releases its grant. It chooses the oldest waiter whose own acquire is not in flight. The grant is passed on to that
+// waiter instead of being released. A waiter whose acquire is in flight is skipped, because that acquire might get a second grant, which would have
+// to be released.
 func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
 	if h.waiting == 0 || !s.has(gone.Hold) || len(s.holds) > 1 || !s.passesOn(now) {
 		return

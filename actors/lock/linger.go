@@ -10,15 +10,15 @@ import (
 // With Options.Linger a grant outlives its last holder: it stays in Redis without a holder, renewed by the watchdog, and the next local acquire gets
 // it without a call. The grant is released as soon as another process wants the lock: the script that refuses that process sends this runtime a
 // demand (wait.Demanded). The scripts of other clients, such as Redisson's, send no demand. For those clients, the lock becomes free when
-// Options.Linger is over. If it has a local holder at that time, it becomes free when that holder releases it. Options.Linger counts from the first
-// release in a turn, and later uses of the lock in that turn do not prolong it.
+// Options.Linger is over, or, if the lock has a local holder at that time, when that holder releases it. Options.Linger counts from the first release
+// in a turn, and later uses of the lock in that turn do not prolong it.
 //
 // Other systems keep unused grants in the same way: NFSv4 with its delegations of files (RFC 7530, section 10.4), and Chubby's clients with their
 // cached locks (M. Burrows, "The Chubby lock service", 2006, section 2.7).
 
-// onDemanded notes that another process or another kind of lock wants the grant. A demand may arrive before this process knows that it has the grant,
-// and then counts, too. A demand for an earlier grant of this turn also counts: that grant was replaced by a pass, and a pass notifies no waiter.
-// While the grant is being released, a demand changes nothing, because the release notifies the waiters.
+// onDemanded notes that another process or another kind of lock wants the grant. A demand also counts if it arrives before this process knows that it
+// has the grant. A demand for an earlier grant of this turn counts as well: a pass has replaced that grant without notifying any waiter. While the
+// grant is being released, a demand changes nothing, because the release notifies the waiters.
 //
 // The field Freed of a demand says that the grant was released by force. Anybody may publish such a message, so the message alone proves nothing: if
 // a local holder has the grant, Redis is asked at once whether the grant still exists.
@@ -56,9 +56,9 @@ func (s *State) advanceLinger(now time.Duration) {
 	}
 }
 
-// lingerAt returns the instant at which a grant that may linger must be checked next. This is the end of Options.Linger, or, if the grant has no
-// holder, the instant from which its renewal is overdue, if that is earlier. The end of Options.Linger stays the same for the whole turn, so that the
-// timer need not be set again for each holder.
+// lingerAt returns the instant at which a grant that may linger must be checked next. If the grant has a holder, this is the end of Options.Linger.
+// If the grant has none, this is the end of Options.Linger or the instant from which the renewal is overdue, whichever is earlier. The end of
+// Options.Linger stays the same for the whole turn, so that the timer need not be set again for each holder.
 func (s *State) lingerAt() time.Duration {
 	switch {
 	case s.phase != held || s.turn.lingerTo == 0 || s.turn.spent:
@@ -69,8 +69,8 @@ func (s *State) lingerAt() time.Duration {
 	return min(s.turn.lingerTo, s.grant.Until()-s.grant.Lease/3)
 }
 
-// tellLinger emits an effect when a grant begins to linger, and when it stops. It is called before the answer to the request that causes this, so
-// that Stats is up to date when the caller has the answer.
+// tellLinger emits an effect when a grant begins to linger, and when it stops. If a request causes the change, tellLinger is called before the
+// request is answered, so that Stats is up to date when the caller has the answer.
 func (s *State) tellLinger() {
 	if lingering := s.phase == held && len(s.holds) == 0; lingering != s.lingering {
 		s.lingering = lingering
@@ -82,8 +82,8 @@ func (s *State) tellLinger() {
 	}
 }
 
-// endLinger ends the lingering grant if a request is queued. In a group, only a writer's grant lingers, and no queued request can use it: a request
-// for the write lock would have joined the member of that grant, and a reader cannot have a writer's grant.
+// endLinger ends the lingering grant if a request is queued. In a group, only a writer's grant lingers. No queued request can use that grant: a
+// request for the write lock would have joined the grant's member instead of being queued, and a reader cannot have a writer's grant.
 func (h *Group) endLinger(now time.Duration) {
 	if h.queue.Len == 0 {
 		return

@@ -23,14 +23,14 @@ type looking struct {
 	wanted bool          // one more question is needed, even if no request waits
 }
 
-// forgettable reports whether Redis could lose the held grant without this process noticing, because its lease is fixed. Permits are excluded: their
-// waiters wait for any permit, so they need not notice the loss of a certain one.
+// forgettable reports whether Redis could lose the held grant without this process noticing. That is so if the grant's lease is fixed. Permits are
+// excluded: their waiters wait for any permit, so they need not notice the loss of a particular one.
 func (s *State) forgettable() bool {
 	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil
 }
 
-// wantLook plans one question although no request waits. It is called in two cases: when a try is refused because of the local holder, so that the
-// next try gets a fresh answer; and when a force-release may have ended the grant.
+// wantLook plans one question although no request waits. It is called after a try was refused because of a local holder or waiter, so that the next
+// try gets a fresh answer. It is also called when a force-release may have ended the grant.
 func (s *State) wantLook() {
 	if s.forgettable() {
 		s.lookingOf().wanted = true
@@ -80,7 +80,7 @@ func (s *State) look(now time.Duration) {
 // looks reports whether a question is in flight.
 func (s *State) looks() bool { return s.looking != nil && s.looking.call != nil }
 
-// onLookDone ends the grant if Redis does not have it. With any other result the grant stays: the next question is due soon.
+// onLookDone ends the grant if Redis does not have it. After any other result the grant stays, because the next question is due soon.
 func (s *State) onLookDone(now time.Duration, m *callDone) {
 	if s.looking == nil || m.call != s.looking.call {
 		return

@@ -20,7 +20,7 @@ func (s *State) onSide(now time.Duration, r *wait.Request) {
 	c.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
 	if r.Do == wait.ForceRelease {
 		c.do = callForceRelease
-		if r.Deadline > 0 && r.Deadline < c.Until { // after its deadline a force-release could end the next holder's lease
+		if r.Deadline > 0 && r.Deadline < c.Until { // after r.Deadline, the force-release could end the next holder's lease
 			c.Until, c.Grace = r.Deadline, c.Until-r.Deadline
 		}
 	}
@@ -34,8 +34,8 @@ func (s *State) sideCall(c *lockCall) {
 
 // onSideDone answers the request of a side call.
 //
-// A force-release with an unknown outcome is not repeated: the repeat could end the lease of the next holder. A call that reached the server
-// too late was not executed, so it is repeated, once.
+// A force-release with an unknown outcome is not repeated, because the repeat could end the lease of the next holder. A side call that reached the
+// server after its deadline was not executed. Such a call is repeated once.
 func (s *State) onSideDone(now time.Duration, m *callDone) {
 	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: protocol.LossForceReleased}) // even if the request was cancelled
 	i := slices.Index(s.sides, m.call)
@@ -86,7 +86,8 @@ func (s *State) onFreed(now time.Duration, m wait.Freed) {
 	s.retryAt = now
 }
 
-// cancelSide answers the request of a side call, or of an extension. The call may be executed all the same.
+// cancelSide handles the cancellation of a request that waits for a side call or an extension. It answers the request. Redis may execute the call all
+// the same.
 func (s *State) cancelSide(now time.Duration, r *wait.Request, cause error) {
 	i := slices.IndexFunc(s.sides, func(c *lockCall) bool { return c.request == r })
 	switch {

@@ -20,8 +20,8 @@ import (
 //     forgotten only when a call has shown that Redis does not have it, or when its lease has expired.
 //   - At most one main call is in flight, so its result describes the state from which the next call starts. If a call must be given up,
 //     its grant becomes an orphan first.
-//   - The field `grant` is set in the phases held, passing and releasing, and in no others. Only a held grant has holds, and it has none while it
-//     lingers.
+//   - The field `grant` is set in the phases held, passing and releasing, and in no others. A grant has holds only in the phase held, and none
+//     while it lingers.
 //   - In the phase free, the field `pending` is empty, unless the pending grant has a place in Redis' queue (standing).
 type State struct {
 	// fixed at construction
@@ -54,10 +54,10 @@ type State struct {
 	turns    *turns.Turns
 	ownTurns turns.Turns // `turns` points to this, unless several contenders take their turns together
 	channel  string      // the channel that is subscribed to
-	beside   int         // number of other actors of this process that are subscribed to this channel: they want the lock as another kind
-	row      int64       // the row whose calls arrive on `channel` (turns.Row), or 0 if `channel` is the channel of releases
+	beside   int         // how many other actors of this process subscribe to this channel, because they want the lock as another kind
+	row      int64       // the row of a crowd (turns.Row) that is called on `channel`, or 0 if `channel` is the channel of releases
 
-	crowded  bool          // the last refusal named a place in a crowd; kept here so that acquires of a free lock need not ask Turns
+	crowded  bool          // the last refusal gave a place in a crowd; with this field, an acquire of a free lock need not call Turns
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight, or clock.Never if none came
 
 	releasers []*wait.Request // answered when the release or the pass in flight is confirmed
@@ -67,7 +67,7 @@ type State struct {
 	orphans   []orphan   // grants that may exist in Redis but should not
 	freed     string     // the last orphan that was released, or "" if there was none
 	claimed   int32      // number of holds that were lost while the request to release them was on its way
-	spins     uint32     // how often the pause has grown, if the lock spins
+	spins     uint32     // how often the pause between the attempts of a spin lock has grown
 	sides     []*lockCall
 
 	member *member // this state as a member of a group, or nil if it is in no group
@@ -89,7 +89,7 @@ const (
 	free      phase = iota // nothing is held, and nothing was asked for
 	acquiring              // an acquire is in flight, or will be repeated
 	held                   // a local holder has the grant, or the grant lingers
-	passing                // Redis is asked to replace the grant by the next holder's
+	passing                // a pass, which replaces the grant by a new one for the next holder, is in flight or will be repeated
 	releasing              // a release is in flight, or will be repeated
 )
 
@@ -101,7 +101,7 @@ type turn struct {
 	spent    bool          // the grant must not go to another local waiter
 	lingerTo time.Duration // the instant up to which the turn's grant may linger, or 0 if no grant of this turn has lingered yet
 	passed   bool          // the turn had another grant before this one
-	ending   bool          // Redis is being asked whether other processes wait; if none does, the next grant begins a new turn
+	ending   bool          // Redis is being asked whether other processes wait; if no process waits, the next grant begins a new turn
 }
 
 // pendingGrant is a grant that Redis has been asked for.
@@ -114,8 +114,8 @@ type pendingGrant struct {
 	duplicateUntil time.Duration // a delayed duplicate of the attempt may run until this instant
 	passed         time.Duration // if the attempt is a pass: the earliest instant at which a copy of it may have run
 	standing       bool          // the grant is in Redis' queue, and must be removed from there when it is abandoned
-	inherited      time.Duration // when this process sent the release that made this grant the holder in Redis, or 0 if there was none
-	began          time.Duration // when the turn of that release began, which continues
+	inherited      time.Duration // when this process sent the release that gave this grant the lock in Redis, or 0 if there was none
+	began          time.Duration // when the turn began in which that release was sent: the same turn continues with this grant
 }
 
 // busy is what is known about the holder from the last refusal of an attempt.
@@ -141,7 +141,8 @@ func (s *State) Start(self lease.Actor) { s.self = self }
 
 func (s *State) Room() *[]wait.Effect { return &s.effects }
 
-// takeEffects returns the effects and clears the field. After a panic, Distrust returns what is still in the field, to be carried out.
+// takeEffects returns the effects and clears the field. If a step panics, its effects stay in the field. Distrust then returns them, so that they are
+// carried out.
 func (s *State) takeEffects() []wait.Effect {
 	effects := s.effects
 	s.effects = nil
@@ -267,11 +268,11 @@ func (s *State) advance(now time.Duration) {
 	if s.due(now, passing) {
 		s.passAgain(now)
 	}
-	// Nobody waits any more, but Redis would keep the place in its queue and block the waiters behind it.
+	// No local waiter is left, but the pending grant would keep its place in Redis' queue and block the waiters behind it.
 	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
 		s.abandonPending(now)
 	}
-	// A repeat is due, or the last waiter has left and no call is in flight. (If the call in flight is still unsent, recall withdraws it.)
+	// A repeat is due, or the last waiter has left and no call is in flight any more. (recall withdraws a call that is still unsent.)
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
@@ -303,7 +304,7 @@ func (s *State) due(now time.Duration, p phase) bool {
 }
 
 // advanceGuard stops watching the clock when a renewal has moved the deadline away. If no further renewal can move the deadline (Final), the clock is
-// watched until the end.
+// watched until the grant ends.
 func (s *State) advanceGuard(now time.Duration) {
 	if s.phase == held && s.grant.Watched && !s.grant.Final() && !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/2 {
 		s.guarded = false
@@ -356,8 +357,7 @@ func (s *State) setAlarm() {
 
 func (s *State) emit(e wait.Effect) { s.effects = append(s.effects, e) }
 
-// call emits a main call and returns it, so that the caller can fill in its terms. Its result counts only while this call is the one in
-// flight.
+// call emits a main call and returns it. The caller then fills in the terms of the call. The result counts only while this call is the one in flight.
 func (s *State) call(do callKind) *lockCall {
 	c := lockCalls.Get().(*lockCall)
 	c.do, c.address = do, s.address
@@ -375,8 +375,9 @@ func (s *State) recall() bool {
 	return s.inflight == nil
 }
 
-// disregard withdraws the call for the pending grant. If the call has been sent, its result will be ignored, but Redis may execute it until its
-// deadline. So duplicateUntil is moved to that instant: if the grant is abandoned afterwards, it is released again and again until then.
+// disregard withdraws the call for the pending grant. If the call has been sent already, its result will be ignored, but Redis may execute the call
+// until the deadline of the call. So duplicateUntil is moved to that deadline: if the grant is abandoned afterwards, it is released again and again
+// until duplicateUntil.
 func (s *State) disregard() {
 	if !s.recall() {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, s.inflight.Deadline)
