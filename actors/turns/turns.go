@@ -14,11 +14,11 @@ import (
 // longest tries first after a release, and every other process waits one slot for each process ahead of it. A wrong count does little harm: processes
 // try in another order, or a slot passes unused because the process ahead has stopped waiting.
 //
-// While all the other processes want the lock, slots become as long as turns (patience). With shorter slots, all of them would ask while the first
-// one still has the lock.
+// While all the other processes want the lock, slots become as long as turns (see patience). With shorter slots, all of these processes would try
+// during the turn of the first one, and find the lock taken.
 //
-// Some subscribers never try; attendance finds out how many. These subscribers still count as processes ahead, because other processes may not
-// have found out yet that they never try. As soon as only such subscribers are ahead, the process does not wait.
+// Some subscribers never try for the lock. Each process estimates their number (see attendance), but still counts them as processes ahead, because
+// other processes may not have noticed yet that these subscribers never try. If only such subscribers are ahead, this process does not wait.
 //
 // A process that has had no turn yet learns from a refusal how many subscribers there are, and takes a random place among them. (Scripts report that
 // number for plain and fenced locks, but not on a cluster, where no node knows all subscribers.) Without such a place, all newcomers would try after
@@ -27,16 +27,17 @@ import (
 //
 // If 64 processes or more wait, Redis assigns the places: see crowd.
 //
-// Spinning, polling and reconnecting clients receive no message, so they cannot be counted. Neither can subscribers at another node of a cluster,
-// if messages are plain. The lock is left free for all of these in gaps, and for a slot after each turn whose grant has lingered.
+// Clients that spin, poll or reconnect receive no message, so they cannot be counted. On a cluster with plain messages, the reply to a release does
+// not count the subscribers at other nodes either. This process leaves the lock free for all these clients in gaps, and for a slot after each turn
+// whose grant has lingered.
 type Turns struct {
 	until time.Duration // no attempt before this instant, except by TryAcquire, which sets it to 0
 	ahead int           // number of other processes that have a turn before this one
 	fresh time.Duration // the instant up to which `ahead` is used; by then, the processes ahead must have had their turns or stopped waiting
 	slot  time.Duration // the time that is left to each process ahead for acquiring the lock
 	gapTo time.Duration // end of the gap, in which this process leaves the lock to clients that are not counted
-	heard int           // messages and subscriptions that came while this process held the lock, or since its release was sent
-	wins  uint8         // how often slots are doubled: once more for each grant that this process got although another was ahead
+	heard int           // messages and subscriptions that came while this process held the lock; after Leaves: those that came since then
+	wins  uint8         // number of doublings of the slots; each grant that this process got although another was ahead adds one
 	good  uint8         // number of grants in a row for which no process was ahead; starts over when Won changes `wins`
 
 	echoes int           // messages of this process's own releases that have not arrived yet
@@ -55,8 +56,8 @@ type Turns struct {
 const (
 	yieldMax = 50 * time.Millisecond  // limit for the slots of all processes ahead together, unless patience or slotMin makes the slots longer
 	slotMin  = 500 * time.Microsecond // slots are shortened if many processes are ahead, but not below this
-	slotMax  = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; mere listeners use no slot
-	farMax   = 900 * time.Millisecond // limit for the part of a wait beyond yieldMax, because all processes ahead may have stopped waiting
+	slotMax  = 5 * time.Millisecond   // longest slot after another process's release, unless patience or a crowd makes it longer
+	farMax   = 900 * time.Millisecond // a wait exceeds yieldMax by at most this, in case all processes ahead have stopped waiting
 	winsMax  = 10
 	goodMax  = 8 // after this many grants in a row for which no process was ahead, slots become shorter again
 )
@@ -64,7 +65,7 @@ const (
 // Policy holds the times that decisions about turns depend on.
 type Policy struct {
 	GapEvery  time.Duration // interval of gaps if a process has no competitor
-	GapShared time.Duration // interval of gaps if processes compete; when two processes alternate, less than one wait in a hundred meets a gap
+	GapShared time.Duration // interval of gaps if processes compete; if two processes alternate, a gap delays fewer than one in a hundred waits
 
 	Jitter     func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
 	ServerTime func(time.Duration) time.Duration // converts an instant of this process to the server's time
@@ -85,7 +86,7 @@ type Ended struct {
 	Receivers int           // number of subscribers that received the release's message, including this process if it listens
 	Listens   bool          // this process is subscribed
 	Crowds    bool          // a crowd is possible, because scripts count the subscribers of this kind of lock
-	Lingered  bool          // the turn's grant has lingered: slots are longer, because a client that misses its slot waits for another long turn
+	Lingered  bool          // the turn's grant has lingered; slots are then longer, because a client that misses its slot waits for a long turn again
 }
 
 // After decides how long this process pauses after a confirmed release.
@@ -117,7 +118,7 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	case y.gaps.released(p, now, t.Sent, stay > 0, others > 0):
 		y.gapTo = now + gap
 		stay += gap
-	case t.Lingered: // leave a slot even if nobody is known to be ahead: this may be the only moment in a long time
+	case t.Lingered: // leave a slot even if nobody is known to be ahead: the lock may not be free again for a long time
 		stay = max(stay, min(y.slot, gap))
 	}
 	y.until = now + stay
@@ -126,8 +127,8 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	}
 }
 
-// Yield leaves a slot to other kinds of lock, after a release that was sent at the instant `sent`. It is for kinds that do not take turns among
-// processes.
+// Yield makes this process pause for a slot after a release that was sent at the instant `sent`, so that other kinds of lock can get the lock. It is
+// called only for kinds that do not take turns among processes.
 func (y *Turns) Yield(now, sent time.Duration) { y.until = now + min(now-sent, yieldMax) }
 
 // Refusal describes an attempt that found the lock held by another process.
@@ -136,11 +137,11 @@ type Refusal struct {
 	Longest     time.Duration // the time after which a turn usually ends
 	Subscribers int           // subscribers of the channel, this process included, or 0 if unknown
 	Place       int           // this process's place in the crowd, from 1, or 0 if there is no crowd
-	Ticket      int64         // its ticket if its row has yet to be called; 0 if it need not wait for a call
+	Ticket      int64         // this process's ticket if the process must wait for the call of its row, or 0 if it need not wait
 	Holder      string        // the process that has the lock; "" if that process is unknown, or if the lock is free but is left to the crowd
 }
 
-// Refused notes a refusal, which gives a newcomer its place among the subscribers.
+// Refused notes a refusal, and gives a newcomer its place among the subscribers.
 func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
 	if r.Subscribers > 0 || y.crowd.in { // in a crowd Subscribers may be 0: a process that waits for a call is not subscribed to releases
 		y.findPlace(p, now, r)
@@ -184,14 +185,14 @@ func (y *Turns) GapDue(p *Policy, now time.Duration) bool { return y.gaps.due(p,
 // MereListeners returns the number of subscribers that are believed not to want the lock.
 func (y *Turns) MereListeners() int { return y.attendance.mere }
 
-// Overheard counts release messages that came while this process held the lock, or since its release was sent.
+// Overheard counts release messages that came while this process held the lock, or while its release was in flight.
 func (y *Turns) Overheard(releases int) { y.heard += releases }
 
 // Nobody notes that no other process waits for the lock.
 func (y *Turns) Nobody() { y.ahead, y.wins, y.good, y.patience, y.crowd = 0, 0, 0, patience{}, crowd{} }
 
-// wait returns how long to leave the lock to the processes ahead. All their slots together last yieldMax at most, unless patience or slotMin
-// makes them longer. In that case the process tries at a random instant after yieldMax, at most farMax later.
+// wait returns how long to leave the lock to the processes ahead. All their slots together usually last at most yieldMax. If patience or slotMin
+// makes them last longer, this process tries at a random instant after yieldMax, at most farMax later.
 func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	y.patience.early = y.ahead > y.absent()
 	if !y.patience.early {
@@ -235,7 +236,7 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.gaps.taken(p, now, sent)
 	y.patience.won(y.absent() > 0)
 	if y.until == 0 {
-		return // the attempt waited for no slot: it was a TryAcquire's, or there were no slots yet
+		return // the attempt did not wait for slots: TryAcquire made it, or there were no slots yet
 	}
 	if y.rank(now) > y.absent() {
 		y.wins, y.good = min(y.wins+1, winsMax), 0
@@ -245,8 +246,8 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.attendance.conclude()
 }
 
-// Tries notes an attempt. The attempt of a TryAcquire may come before the turn of this process. Such an attempt ends the pause and the gap. From
-// then on every release message leads to an attempt, because the next planned attempt may be far away.
+// Tries notes an attempt. TryAcquire may make an attempt before the turn of this process. Such an attempt ends the pause and the gap. From then on,
+// every release message leads to an attempt: the process does not rely on the next planned attempt, which may be far away.
 func (y *Turns) Tries(now time.Duration) {
 	if now < y.until {
 		y.until, y.gapTo, y.patience.early = 0, 0, false
@@ -270,7 +271,7 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 	passed := releases + y.missing(now)
 	y.patience.heard(now)
 	due := y.gaps.heard(p, now)
-	if now < y.gapTo { // a client that held the lock in a gap was not among those ahead
+	if now < y.gapTo { // the lock was held by a client that used the gap; `ahead` does not count such clients
 		if !due {
 			return clock.Never
 		}
@@ -296,19 +297,19 @@ func (y *Turns) shorten(turn time.Duration) {
 	}
 }
 
-// The messages of this process's own releases come over another connection than the replies, and several may be late. Such a message must not be
-// taken for another process's release, or that process would seem to have had its turn. The message of another process's release must not be taken
-// for this process's own, or a wake-up would be lost.
+// This process receives the messages of its own releases on another connection than the replies, and several of these messages may be late. A message
+// of its own must not be taken for another process's release, or the other process would seem to have had its turn. Another process's message must
+// not be taken for one of its own, or a wake-up would be lost.
 
-// Leaves notes that this process sends a release or a pass. The messages that came while this process held the lock are counted as late
-// messages of its earlier releases.
+// Leaves notes that this process sends a release or a pass. Messages that came while this process held the lock are taken for late messages of this
+// process's own earlier releases.
 func (y *Turns) Leaves() {
 	y.echoes = max(y.echoes-y.heard, 0)
 	y.heard = 0
 }
 
-// ExpectEcho notes that the message of this process's own release was also sent to this process. It may have arrived while the release was in
-// flight.
+// ExpectEcho notes that this process is among the receivers of its own release's message. The message may have arrived already, while the release was
+// in flight.
 func (y *Turns) ExpectEcho(now time.Duration) {
 	y.echoes = max(y.echoes+1-y.heard, 0)
 	y.heard = 0
@@ -317,9 +318,9 @@ func (y *Turns) ExpectEcho(now time.Duration) {
 
 // Joined notes a new subscription of the channel. This process may have missed the messages of its earlier releases, so it does not expect them any
 // more. There is one exception: if the pause after its newest release still lasts, the message of that release is expected. On a cluster, that
-// message may reach the node of the subscription later than the subscription itself. If it were taken for the message of another process's release,
-// it would end the pause at once. If it never comes, the message of another process's release may be taken for it. Even then no wake-up is lost,
-// because the pause has an end.
+// message may reach the node of the subscription later than the subscription itself. If this process took the message for another process's release,
+// the pause would end at once. If the expected message never comes, this process may ignore the message of another process's release instead. Even
+// then no wake-up is lost, because the pause has an end.
 func (y *Turns) Joined(now time.Duration) {
 	y.echoes = 0
 	if now < y.until && y.gaps.freed != 0 {
@@ -332,11 +333,11 @@ func (y *Turns) Joined(now time.Duration) {
 
 // gaps are the moments in which a lock that is always in demand is left free for clients that only poll.
 //
-// A process without competitors makes a gap when GapEvery has passed since the last one. Competing processes must all pause after the same release,
-// or one of them takes the lock. They pause after the first release in each period of GapShared, measured by the server's clock. Their estimates of
-// that clock differ a little. So if a release comes just before or after the beginning of a period, the processes may disagree whether the release
-// is in that period. Therefore both such a release and the next one count as the first. If the next one comes during the gap, the gap becomes
-// longer, because other processes may begin their gap only then.
+// A process without competitors makes a gap when GapEvery has passed since the last one. Competing processes must all pause after the same release: a
+// process that did not pause would take the lock. They pause after the first release in each period of GapShared, measured by the server's clock.
+// Their estimates of that clock differ a little. So if a release comes just before or after the beginning of a period, the processes may disagree
+// whether the release is in that period. Therefore both this release and the one after it count as the first. If the second release comes during the
+// gap, the gap becomes longer, because some processes may begin their gap only after the second release.
 type gaps struct {
 	last  time.Duration // server time of the newest release that is known
 	since time.Duration // when the newest gap began
@@ -349,8 +350,8 @@ const gap = 25 * time.Millisecond // the time for which a lock in constant deman
 // ClockError is the largest error of a process's estimate of the server's time.
 const ClockError = 1500 * time.Microsecond
 
-// released notes this process's own release and reports whether a gap is due. `waited` is true if another process has its turn now, and `listened` is
-// true if another subscriber received the message.
+// released notes this process's own release and reports whether a gap is due. `waited` is true if this process now leaves slots to other processes,
+// and `listened` is true if another subscriber received the message.
 func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened bool) bool {
 	g.freed = (sent + now) / 2
 	if due := g.newPeriod(p, now); waited {
@@ -360,7 +361,7 @@ func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened boo
 		return false
 	}
 	often := g.open >= (now-g.since)/8          // the lock was free often enough for clients that poll
-	return g.begin(now) && (!often || listened) // a subscriber tries right after each release, so it can win only in a gap
+	return g.begin(now) && (!often || listened) // subscribers try right after a release, so they can win only if a gap follows it
 }
 
 // due reports whether a process without competitors should make a gap.

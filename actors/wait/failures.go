@@ -10,7 +10,7 @@ import (
 // Failures counts calls in a row without a definite answer: Redis has not answered, or has refused the call for now.
 type Failures struct {
 	Count int
-	first time.Duration // the beginning of the silence; Add moves it forward when a call has waited in line while Redis answered others
+	first time.Duration // the beginning of the silence; Add makes it later by the time that a call waited in line while Redis answered other calls
 	Last  error
 }
 
@@ -42,8 +42,8 @@ func (f *Failures) Outlast(now time.Duration, r *Request, patience time.Duration
 }
 
 // Patient returns the timing of the next call. The parameter `silent` is how long Redis has been silent so far. The call may wait in line for the
-// rest of the patience, which is patience minus silent. If no patience is left, the callers have been answered already, and the call may wait for
-// the full patience. A repeat of a failed call goes before other calls, because the first copy may have taken something that nobody uses.
+// rest of the patience, which is patience minus silent. If no patience is left, the callers have been answered already, and the call may wait for the
+// full patience. A repeat of a failed call goes before other calls: Redis may have executed the failed call, and keep something that no caller uses.
 func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timing {
 	if rest := patience - silent; rest > 0 {
 		patience = rest

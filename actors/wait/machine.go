@@ -16,7 +16,7 @@ type Machine interface {
 	Distrust(now time.Duration) []Effect // starts over after a panic
 	Idle() bool                          // ending the actor would lose nothing
 	Forget(r *Request)                   // removes a request that was answered elsewhere
-	Room() *[]Effect                     // the buffer for the next step's effects; while the shell carries out effects: the remaining ones
+	Room() *[]Effect                     // the buffer for a step's effects; while the shell carries them out, it has those that are left
 	Start(self lease.Actor)
 
 	// methods about leases, which counters do not have
@@ -24,7 +24,7 @@ type Machine interface {
 	Held() (holds []*lease.Hold, waiting int) // the local leases, and the number of waiters
 }
 
-// The messages to a machine, besides *Request, the results of its calls, and the watchdog's lease.Due and lease.Gone.
+// These messages go to machines. A machine also receives *Request, the results of its calls, and the watchdog's lease.Due and lease.Gone.
 type (
 	// CancelRequest ends the wait of a request.
 	CancelRequest struct {
@@ -38,8 +38,8 @@ type (
 		Grants []string
 		Reason protocol.LossReason
 	}
-	// Demanded says that the lock was refused to another process, or to another kind of lock in this process, because of this grant. If the field
-	// Freed is set, the message has another meaning: the grant was released by force.
+	// Demanded says that Redis has refused the lock because of this grant: to another process, or to another kind of lock in this process. If the
+	// field Freed is set, the message says instead that the grant was released by force.
 	Demanded struct {
 		Grant string
 		Freed bool
@@ -102,7 +102,7 @@ const (
 	DoAlarm                      // set the timer to At
 	DoEmit                       // report Event
 	DoReport                     // report that Request has waited long; Waiting has the details
-	DoLeave                      // the runtime closes, and Redis refuses with Err to release the lock, so the lock stays taken
+	DoLeave                      // the runtime closes, but Redis has refused a release with Err: the lock stays taken
 	DoRequeue                    // another member of the group (lock.Group) must serve Request; only members have this effect
 )
 
@@ -110,7 +110,7 @@ const (
 type Call interface {
 	ScriptCall(site *scripts.Site, at ServerTime) scripts.Call
 	Carrier() *rpc.Call // the call in flight: the machine sets its timing, the shell the rest
-	// Answered turns a raw result into two messages: `message` for the machine, and `notice` for the actors that the same name has in other
+	// Answered turns a raw result into two messages: `message` goes to the machine, and `notice` goes to the actors of the same name in other
 	// families. If those actors need no message, notice is nil.
 	Answered(m *rpc.Result) (message, notice any)
 	Recycle() // says that the call may be reused: the machine has handled the result, and neither gateway nor shell refers to the call
