@@ -93,7 +93,8 @@ func (a *announcer) onResult(m *rpc.Result) {
 	}
 }
 
-// forgetProcess starts deleting the announcement, if there is one. The channel is closed when the deletion has succeeded or failed.
+// forgetProcess starts deleting the announcement. The returned channel is closed when the deletion has succeeded or failed. If there is no
+// announcement, the channel is closed already.
 func (e *Engine) forgetProcess() <-chan struct{} {
 	done := make(chan struct{})
 	if e.announcer == nil {

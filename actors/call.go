@@ -41,16 +41,17 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 // sendMost is the longest time that a goroutine spends in go-redis when it sends a call itself: see gateway.Run.
 const sendMost = 2 * redisnode.Silence
 
-// lasts reports whether a goroutine with this context may send a call itself. Sending takes up to sendMost, and meanwhile the goroutine does not
-// notice that the context ends. So the goroutine may send only if the context's deadline is more than sendMost away. A cancellation
-// while the goroutine sends is noticed up to sendMost late.
+// lasts reports whether a goroutine with this context may send a call itself. Sending takes up to sendMost, and a goroutine that is sending does not
+// notice the end of its context. So the goroutine may send only if the context's deadline is more than sendMost away. If the context is cancelled
+// while the goroutine is sending, the goroutine notices this up to sendMost late.
 func lasts(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
 	return ctx.Err() == nil && (!bounded || time.Until(deadline) > sendMost)
 }
 
-// sendLeft sends a call that the actor of the lock may have left to this goroutine; if there is none, it does nothing. A hook of the client may end
-// the goroutine (runtime.Goexit, as t.FailNow does). Then nobody waits for the answer to the request, so the request is abandoned.
+// sendLeft sends the call that the actor of the lock wants this goroutine to send (see rpc.Offer). If there is no such call, sendLeft does nothing.
+// A hook of the client may end the goroutine during the call (runtime.Goexit, as t.FailNow does). After that, nobody waits for the answer to the
+// request, so sendLeft abandons the request.
 func (e *Engine) sendLeft(r *wait.Request) {
 	call := r.Offer.Collect()
 	if call == nil {
@@ -66,7 +67,7 @@ func (e *Engine) sendLeft(r *wait.Request) {
 	returned = true
 }
 
-// abandon cancels a request whose requester is gone. If it was granted, the grant is given back.
+// abandon cancels a request whose requester is gone. If the request has succeeded nevertheless, abandon releases the lock or gives the permits back.
 func (e *Engine) abandon(r *wait.Request) {
 	e.Cancel(r, protocol.ErrNotAcquired)
 	<-r.Answered
@@ -79,7 +80,7 @@ func (e *Engine) abandon(r *wait.Request) {
 	}
 }
 
-// acquire makes the request for an acquire, or returns an error if it must not be sent.
+// acquire makes the request for an acquire. If the engine is closing or ctx has ended, acquire returns an error instead.
 func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) (*wait.Request, error) {
 	r := e.requests.take(wait.Acquire, a)
 	r.Owner, r.Terms, r.Try, r.Hold, r.Backoff = s.Owner, s.Terms, s.Try, hold, s.Backoff
@@ -103,9 +104,9 @@ func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 	return e.clock.AfterFunc(d, func() { e.Cancel(r, protocol.ErrNotAcquired) })
 }
 
-// await waits for the answer to a sent request. Every sent request is answered, even while the engine ends: no actor stops before it has answered. If
-// ctx ends, the request is cancelled when the time `grace` has passed. The actor of the lock decides the outcome, because it may have granted the
-// request already.
+// await waits for the answer to a sent request. Every sent request is answered, even while the engine ends, because no actor stops before it has
+// answered all its requests. If ctx ends first, await cancels the request after the time `grace`. Then await still waits for the answer, because the
+// actor of the lock may have granted the request already.
 //
 // The caller sets recycle only if nothing but ctx can cancel the request. Then, if the answer comes before ctx ends, nothing refers to the request
 // any more, and await returns it to the pool.
@@ -146,8 +147,9 @@ func (e *Engine) answer(r *wait.Request) {
 	}
 }
 
-// AcquireAsync asks for the lock and calls the function notify once, with the outcome. notify must not block, because AcquireAsync itself or the
-// goroutine of an actor may call it. If the request was not sent, r is nil. The caller may cancel r, and must call stop when it knows the outcome.
+// AcquireAsync asks for the lock and calls notify once, with the outcome. notify must not block: it may run on the goroutine of an actor, or within
+// the call of AcquireAsync. AcquireAsync returns the request, or nil if it has sent none. The caller may cancel the request. As soon as the caller
+// knows the outcome, it must call stop, which stops the timer and the watch on ctx.
 func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold, notify func(error)) (r *wait.Request, stop func()) {
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
@@ -174,7 +176,8 @@ func (e *Engine) Cancel(r *wait.Request, cause error) {
 // releaseGrace is the time for which a release waits for Redis after its context has ended.
 const releaseGrace = 500 * time.Millisecond
 
-// Release ends a hold. It sends the request even if ctx has ended. After the end of ctx, it waits for the answer for at most releaseGrace.
+// Release ends a hold. It sends the release request even if ctx has ended. After the end of ctx, Release waits for the answer for at most
+// releaseGrace.
 func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	mine := lasts(ctx) // before claim, because lasts panics if ctx is nil: a panic after the claim would leave a hold that nobody can release
 	r, err := e.claim(h)
@@ -215,8 +218,8 @@ func (e *Engine) releaseAsync(r *wait.Request) {
 	r.Hold.Grant.Actor.Send(r)
 }
 
-// claim ends the hold for its holder and makes the release request for the actor of the lock. If the hold has already ended, claim returns no
-// request, and its error says how the hold ended. If Close ended the hold, claim returns neither a request nor an error.
+// claim ends the hold and makes the release request, which the caller must send to the actor of the lock. If the hold has already ended, claim
+// returns no request, and its error says how the hold ended. If Close ended the hold, claim returns neither a request nor an error.
 func (e *Engine) claim(h *lease.Hold) (*wait.Request, error) {
 	if h.Claim() {
 		r := e.requests.take(wait.Release, h.Grant.Address)
@@ -259,8 +262,8 @@ func (e *Engine) startExtend(h *lease.Hold, d time.Duration, terms wait.Terms) (
 	}
 }
 
-// Between is called between two steps of one operation, for example between the acquires of a multi lock's members. Only a
-// simulation needs it, because in a simulation no two steps may happen at the same instant.
+// Between is called between two steps of one operation, for example between acquiring one member of a multi lock and acquiring the next. Only
+// simulations need it, because a simulation must not execute two steps at the same instant.
 func (e *Engine) Between(ctx context.Context) {
 	if e.between != nil {
 		e.between(ctx)
@@ -297,7 +300,7 @@ func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, erro
 	return r.Held, err
 }
 
-// side makes the request for an operation that neither waits nor holds: an inspect or a force-release.
+// side makes the request for an inspect or a force-release. These operations neither wait for the lock nor acquire it.
 func (e *Engine) side(ctx context.Context, do wait.Operation, a *lease.Address) (*wait.Request, error) {
 	if e.closing.Load() {
 		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, protocol.ErrClosed)
@@ -345,8 +348,8 @@ func (e *Engine) ends(r *wait.Request) {
 	}
 }
 
-// requestPool keeps the answered requests of goroutines for reuse. Each engine has its own pool, because a channel must not leave the
-// testing/synctest bubble in which it was made.
+// requestPool keeps the answered requests of goroutines for reuse. Each engine has its own pool: a request contains a channel, and a channel must
+// not be used outside the testing/synctest bubble in which it was made.
 type requestPool struct{ pool sync.Pool }
 
 // take returns a request for a goroutine.

@@ -16,8 +16,8 @@ import (
 // Count carries out an operation on a semaphore or latch. The parameter `number` says how many permits to take or give, or is the value to set. If
 // the operation does not wait, the result is the number in Redis' reply.
 //
-// Count returns when the operation is answered, or when ctx ends. For an operation that gives something back, Count waits up to releaseGrace longer.
-// After that, such an operation continues in the background.
+// Count returns when the operation is answered, or when ctx ends. If the operation gives something back (scripts.Give), Count waits up to
+// releaseGrace longer after the end of ctx. If there is still no answer, the operation continues in the background.
 func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
 	r := e.requests.take(wait.Count, a)
 	r.Count, r.Number, r.Try = op, number, try
@@ -40,7 +40,8 @@ func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountO
 	return e.await(ctx, r, grace, true)
 }
 
-// mayCount returns an error if an operation must not be sent. An ended context does not stop an operation that gives something back.
+// mayCount returns an error if the operation must not be sent, because the engine is closing or ctx has ended. An operation that gives something
+// back is sent even if ctx has ended.
 func (e *Engine) mayCount(ctx context.Context, r *wait.Request) error {
 	err := ctx.Err()
 	switch {

@@ -9,9 +9,10 @@ import (
 )
 
 // demand is an actor that exists if Options.Linger is set. It receives a message when another contender is refused a lock of this process, and when
-// a lock of this process is released by force. It passes the message on to the lock's actors. Messages are lost before the first subscription and
-// while the connection is broken. So after each subscription, all locks of this process are treated as wanted by other processes. If a message is
-// lost in another way, the next one follows within about a second: waiters ask Redis every second, and each refusal publishes a message.
+// a lock of this process is released by force. It passes the message on to the lock's actors. Messages that are published before the first
+// subscription or while the connection is broken are lost. So after each subscription, all locks of this process are treated as wanted by other
+// processes. Even if a message is lost in another way, the next one follows within about a second, because waiters ask Redis every second, and each
+// refusal publishes a message.
 type demand struct {
 	engine *Engine
 	self   *actor.PID

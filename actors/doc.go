@@ -9,17 +9,18 @@
 //	 |- demand                     learns which locks other processes want, if Options.Linger is set        demand.go
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog/
 //
-// A name in use has one actor for each family of kinds in use, holdfast-<uuid>/<number>:<name>. Readers and writers share a family; every other
-// kind is a family of its own. The actor is a shell (shell.go) around a machine (machine.go). The registry (registry.go) is an object, not an
-// actor: it finds or spawns the actor of a name, and lets an idle actor stop.
+// While a name is in use, it has one actor, holdfast-<uuid>/<number>:<name>, for each family of kinds that uses the name. Readers and writers share
+// a family; every other kind is a family of its own. The actor is a shell (shell.go) around a machine (machine.go). The registry (registry.go) is an
+// object, not an actor: it finds or spawns the actor of a name, and lets an idle actor stop.
 //
-// The gateways (gateway/) are objects that take script calls from any goroutine and post the results. There are two for locks, and a lock always uses
-// the same one. If replicas have to acknowledge acquires, two more gateways send the acquires. Renewals have a gateway of their own, because they
-// must not wait behind acquires; the announcer uses it, too. On a cluster, each gateway has one part for each master.
+// The gateways (gateway/) are objects that take script calls from any goroutine and post the results. Two gateways send the calls of locks, and each
+// lock always uses the same one of the two. If replicas have to acknowledge acquires, two more gateways send the acquires. Renewals have a gateway
+// of their own, because they must not wait behind acquires; the announcer uses this gateway, too. On a cluster, each gateway has one part for each
+// master.
 //
-// A machine works in steps: state, message and time go in, effects come out. There are three machines: lock.State for a lock with one contender and
-// one grant at a time, lock.Group for a lock with several, counter.State for semaphores and latches. Transcripts test them. The shell of a machine
-// gives it the time, and carries out the effects. ARCHITECTURE.md says what runs on which goroutine.
+// A machine works in steps: state, message and time go in, effects come out. There are three machines. lock.State is for a lock with one contender
+// and one grant at a time, lock.Group is for a lock with several contenders or grants, and counter.State is for semaphores and latches. Transcripts
+// test the machines. The shell of a machine gives it the time, and carries out the effects. ARCHITECTURE.md says what runs on which goroutine.
 //
 // Most requests go through the registry, which knows whether the actor of a name still lives. These messages go straight to the actor: releases by
 // goroutines, results, channel messages, and the watchdog's messages. They need no registry, because the actor does not stop while one of them may

@@ -30,7 +30,7 @@ type end struct {
 	aborted  sync.Once
 
 	mu      sync.Mutex
-	cut     []string // names of locks that Close took from their holders while a Shutdown was waiting for these holders
+	cut     []string // names of the locks that Close took from their holders during a Shutdown
 	refusal error    // why Redis has refused to release a lock, or nil
 }
 
@@ -38,8 +38,8 @@ func (e *end) init() {
 	e.begun, e.abort = make(chan struct{}), make(chan struct{})
 }
 
-// cutOff notes a lock that Close takes from its holders while a Shutdown waits for them to release it. The error of the Shutdown names the
-// lock.
+// cutOff notes that Close takes a lock from its holders, because the error of a Shutdown names the lock. If there is no Shutdown, cutOff does
+// nothing.
 func (e *Engine) cutOff(lock string) {
 	if e.end.draining.Load() {
 		e.end.mu.Lock()
@@ -57,7 +57,7 @@ func (e *Engine) leave(lock string, refusal error) {
 	}
 }
 
-// refused returns why Redis has refused to release a lock, or nil if it has refused none.
+// refused returns the first refusal of Redis to release a lock, or nil if Redis has refused none.
 func (e *end) refused() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,7 +67,7 @@ func (e *end) refused() error {
 // shownCut is the maximum number of locks that the error of a Shutdown names.
 const shownCut = 10
 
-// cutNames lists the locks that were taken from their holders, for an error. It returns "" if there are none.
+// cutNames returns the part of Shutdown's error that names the locks that Close took from their holders. It returns "" if there are none.
 func (e *end) cutNames() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,7 +98,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	case <-e.end.begun:
 	case <-ctx.Done():
 	}
-	ended := ctx.Err() // read before Close: nil means that the leases ended in time, or that another Close came first
+	ended := ctx.Err() // read now, because ctx may end during Close; nil if the leases ended in time or another Close came first
 	err := e.Close(ctx)
 	if names := e.end.cutNames(); ended != nil && names != "" {
 		err = Join(fmt.Errorf("holdfast: shut down: %w; still held: %s", ended, names), err)
@@ -109,10 +109,10 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 // Close refuses new requests and answers every waiter with ErrClosed. It ends every lease, also with ErrClosed, and releases the locks. Close
 // returns when all parts of the engine have ended.
 //
-// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx.Err(), and locks that could not be released expire.
-// If a function of the user does not return (for example OnEvent or a hook of the client), Close waits for this function for closeGrace or longer,
-// and then returns an error that says what may hang. A later call of Close waits for the same shutdown. If locks were left to expire, the error of
-// every call says so.
+// If ctx ends first, Close waits for releaseGrace longer. Then it gives up and returns an error that wraps ctx.Err(). The locks that have not been
+// released by then expire. A function of the user (for example OnEvent or a hook of the client) may fail to return. Close waits for such a function
+// for closeGrace or longer, and then returns an error that says what may hang. A later call of Close waits for the same shutdown. If locks were left
+// to expire, the error of every call says so.
 func (e *Engine) Close(ctx context.Context) error {
 	e.door.Lock()
 	e.closing.Store(true)
@@ -141,8 +141,8 @@ func (e *Engine) Close(ctx context.Context) error {
 func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
 
 // shutDown ends the parts of the engine, each one after the parts that need it. First the locks are released, which needs the gateways and the
-// subscriber. The watchdog stops before the gateways, because it sends to one. The workers stop after all actors, because the actors run on
-// them. The outbox and the events end last, because all other parts may add to them.
+// subscriber. The watchdog stops before the gateways, because the watchdog sends renewals to a gateway. The workers stop after all actors, because
+// the actors run on the workers. The outbox and the events end last, because all other parts may add to them.
 func (e *Engine) shutDown() {
 	e.registry.enter(wait.Closing)
 	begun, forgotten := e.clock.Now(), e.forgetProcess()
@@ -196,8 +196,8 @@ func (e *Engine) closeLanes(late chan struct{}) bool {
 const silentLooks = 4
 
 // awaitReleases waits until everything is released. It gives up early if Close is aborted, or if Redis is silent for longer than the variable
-// patience. The release of an orphan is sent several times. Between two of these calls, Redis may seem silent only because nothing is sent. So
-// patience is longer than the pause between the calls.
+// patience. The release of an orphan is sent several times, with pauses. During such a pause, Redis may seem silent only because nothing is sent. So
+// patience is longer than the pause.
 func (e *Engine) awaitReleases() (gaveUp error) {
 	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // an orphan's release is sent once a window
 	heard := e.sender.Heard()
@@ -221,7 +221,8 @@ func (e *Engine) awaitReleases() (gaveUp error) {
 	return e.why("")
 }
 
-// clientClosed returns an error if the latest call failed because the user had closed the client. Releases then fail at once, and are not repeated.
+// clientClosed returns an error if the latest call failed because the user had closed the client. With a closed client, releases fail at once and
+// are not repeated.
 func (e *Engine) clientClosed() error {
 	if err := e.causes.Last(); errors.Is(err, redis.ErrClosed) {
 		return err
@@ -229,7 +230,7 @@ func (e *Engine) clientClosed() error {
 	return nil
 }
 
-// errAborted is the reason in the error of Close if another call of Close, whose context had ended, made the engine give up the releases.
+// errAborted is the reason that the error of Close gives if the engine gave up the releases because the context of another call of Close had ended.
 var errAborted = errors.New("the context of another call ended before everything was released")
 
 // await waits until one of the two channels is closed, and reports whether that was `done`.
@@ -258,6 +259,6 @@ func (e *Engine) giveUp() {
 	<-e.registry.living.zero
 }
 
-// closeGrace is the time for which Close waits for a function of the user that does not return. For calls to Redis in flight, Close waits for
-// closeGrace, or until Options.Lease and one second have passed since Close began, whichever ends later.
+// closeGrace is the time for which Close waits for a function of the user that does not return. For calls that are still in flight to Redis, Close
+// waits equally long, but at least until Options.Lease and one second have passed since Close began.
 const closeGrace = 5 * time.Second

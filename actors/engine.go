@@ -60,7 +60,7 @@ type Config struct {
 	Between func(ctx context.Context) // see Engine.Between; may be nil
 }
 
-// Engine is the part of one runtime that consists of its actors and the objects that they call.
+// Engine consists of the actors of one runtime and the objects that these actors call.
 type Engine struct {
 	// fixed at construction
 	id         string
@@ -72,7 +72,7 @@ type Engine struct {
 	tells      *redisnode.PublishMode
 	clock      clock.Clock
 	policy     wait.Policy
-	spinning   wait.Policy // policy for kinds whose waiters poll: gaps, in which others may find the lock free, are more frequent
+	spinning   wait.Policy // policy for kinds whose waiters poll; has more frequent gaps, in which other processes may find the lock free
 	renewBatch int
 	nameMapper func(string) string
 	process    string
@@ -107,12 +107,12 @@ type Engine struct {
 
 	ctx    context.Context // for all calls to Redis; ends when no more calls are needed
 	cancel context.CancelFunc
-	checks sync.WaitGroup // calls of CheckServer, and the goroutines that outlive them
+	checks sync.WaitGroup // counts the running calls of CheckServer, and goroutines that may outlive such a call
 
 	closing atomic.Bool
 	door    sync.RWMutex // locked to set `closing`, read-locked to begin a CheckServer
 	end     end
-	ending  atomic.Bool   // the engine is stopping its actors; before that, a front ignores the message actor.Stop
+	ending  atomic.Bool   // the engine is stopping its actors; until this is set, a front ignores the message actor.Stop
 	stopped chan struct{} // the guardian has stopped
 	done    chan struct{} // closed when everything has ended
 	left    error         // what Close returns; set before done is closed
@@ -206,8 +206,8 @@ func (e *Engine) spawn() error {
 	return <-started
 }
 
-// resume neither stops nor restarts an actor that has panicked. All engines share this value, because an actor system keeps a guardian for
-// each strategy.
+// resume lets an actor continue after a panic, without a restart. All engines share this one strategy, because an actor system makes a guardian for
+// each strategy and keeps it.
 var resume = actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.ResumeDirective })
 
 // props returns the properties that all actors of this engine share. An idle actor handles the first few messages on the goroutine of their sender,
@@ -269,7 +269,7 @@ func (e *Engine) watchdogConfig() watchdog.Config {
 	}
 }
 
-// lane has the gateways for the calls of some of the locks. The name of a lock decides which lane it uses.
+// lane has the gateways for the calls of some of the locks. The name of a lock decides which lane the lock uses.
 type lane struct {
 	gateway  gateway.Gateway
 	acquires gateway.Gateway // the gateway for acquires: a separate one if acquires wait for replicas, else the same as gateway
@@ -304,7 +304,7 @@ func (e *Engine) pubSub() pubsub.Config {
 		c.Demand = scripts.DemandChannel(e.id)
 	}
 	if e.policy.Standalone {
-		c.Own = func() (string, error) { // named like a lock's channel, because the Redis user may have no right to other channels
+		c.Own = func() (string, error) { // the channel is named like the channel of a lock, because the Redis user may have no right to other channels
 			address, err := e.Address(scripts.Lock, "holdfast-link-"+e.id)
 			return scripts.LockChannel(address.Raw), err
 		}
@@ -312,7 +312,7 @@ func (e *Engine) pubSub() pubsub.Config {
 	return c
 }
 
-// why returns the error for a key about which no server has answered a call yet. The error wraps the last known cause, if one is known.
+// why returns the error that says that no server has answered a call about a key yet. The error wraps the last known cause, if one is known.
 func (e *Engine) why(raw string) error {
 	if n := e.masters.ForKey(raw); n != nil {
 		return n.Errors.WithLast(rpc.ErrNoAnswerYet)
@@ -332,7 +332,7 @@ func (e *Engine) timeAt(raw string, instant time.Duration) (ms int64, known bool
 // Number returns a number that this runtime has not used before.
 func (e *Engine) Number() uint64 { return e.numbers.Add(1) }
 
-// saltBits is the number of bits below the counter in a grant's number (newGrantID): the random bits and the last bit.
+// saltBits is the number of bits in a grant's number (newGrantID) that are lower than the counter. These are the random bits and the last bit.
 const saltBits = 24
 
 // newGrantID makes the id of a grant. Its number has three parts:
@@ -371,7 +371,8 @@ func (e *Engine) Now() time.Duration { return e.clock.Now() }
 
 // Time converts an instant of the engine's clock to a time.Time with a monotonic reading. The result is time.Now plus the time that is left until
 // the instant. Adding a constant to the instant would be wrong, because a suspension changes the difference between the engine's clock and Go's
-// monotonic clock. Time calls time.Now first and reads the engine's clock second, so a pause between the two makes a deadline earlier, never later.
+// monotonic clock. Time calls time.Now first and reads the engine's clock second. So if the process pauses between the two, the result is too early,
+// never too late.
 func (e *Engine) Time(instant time.Duration) time.Time {
 	present := time.Now()
 	return present.Add(instant - e.clock.Now())
@@ -394,8 +395,8 @@ func (e *Engine) Address(kind *scripts.Kind, name string) (lease.Address, error)
 	return a, err
 }
 
-// mapName calls the user's name mapper. If the name mapper panics, mapName recovers the panic and returns an error. Without that, a panic on the
-// goroutine that addressApart starts would end the process.
+// mapName calls the user's name mapper. If the name mapper panics, mapName recovers the panic and returns an error. On the goroutine that
+// addressApart starts, a panic that nobody recovers would end the process.
 func (e *Engine) mapName(name string) (raw string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -423,14 +424,14 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
-// replyWait returns the time limit for reading from a connection, and for writing to it, in one pipeline. When a call's window (rpc.Window) has
-// passed, the gateway gives up the call and replaces the worker that has sent it. The replaced worker hangs until the time limit has passed. At most
-// StuckMax (4) replaced workers may hang at the same time: after that, the gateway replaces no more. So the time limit is StuckMax windows. Then the
-// first replaced worker returns before a fifth one would have to be replaced.
+// replyWait returns the time limit for writing one pipeline to a connection, and for reading its replies. When a call's window (rpc.Window) has
+// passed, the gateway gives up the call and replaces the worker that has sent it. The replaced worker hangs until the time limit has passed. While
+// StuckMax (4) replaced workers hang, the gateway replaces no more. So the time limit is StuckMax windows: the first replaced worker then returns
+// before a fifth worker would have to be replaced.
 //
 // The limit is at least redisnode.Silence (500 ms), so that a brief pause of the server does not close all connections. With a lease under 375 ms,
-// StuckMax windows are shorter than 500 ms. Then all workers may hang until the limit has passed. If replicas must acknowledge acquires, AckTimeout
-// is added to the limit. The limit is never more than redisnode.ReplyWait.
+// this is longer than StuckMax windows, so all workers may hang until the limit has passed. If replicas must acknowledge acquires, AckTimeout is
+// added to the limit. The limit is never more than redisnode.ReplyWait.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), redisnode.Silence)
 	if p.AckReplicas > 0 {
