@@ -34,7 +34,7 @@ type Config struct {
 	Lease       time.Duration
 	AckReplicas int           // how many replicas must acknowledge a grant
 	AckTimeout  time.Duration // how long to wait for their acknowledgement
-	FirstMark   uint64        // the marks of the pipelines are the numbers after it; random, because two runtimes must not use the same marks
+	FirstMark   uint64        // the number before the mark of the first pipeline; random, because two runtimes must not use the same marks
 
 	Pause        func(failures int) time.Duration // the pause between two attempts to reach Redis
 	OnDiscovered func()                           // called when the masters of a cluster have been discovered
@@ -83,7 +83,7 @@ func (s *Sender) run(b *batch) {
 		s.exchange(b, open)
 		var away []int
 		if !b.node.Standalone {
-			open, away = b.split(open) // `open` is posted before `away` is followed, so that answered calls do not wait for another master
+			open, away = b.split(open) // answered calls (`open`) are posted first, so that they do not wait for another master
 		}
 		open = s.postExcept(b, open)
 		if len(away) > 0 && !b.detach(away) {
@@ -145,8 +145,8 @@ func (s *Sender) exchange(b *batch, open []int) {
 	}
 }
 
-// demoted reports whether the server is no longer a master. A redirection does not always show this: if the client may read from
-// replicas, a replica runs the script and refuses its writes.
+// demoted reports whether a reply shows that the server is now a replica. A replica does not always redirect a call: if the client may read from
+// replicas, the replica runs the script and refuses the script's writes.
 func demoted(p parcel) bool {
 	err := p.Err()
 	return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
@@ -165,8 +165,9 @@ func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 // finish sends commands as one pipeline. If replicas must acknowledge, a WAIT follows on the same connection, because WAIT covers only the writes of
 // its own connection. unacked says why the writes may be on too few replicas; it is nil if enough have acknowledged, or if none had to.
 //
-// If err is nil, each call has its own reply or error. Otherwise the pipeline's mark did not come back, err says why (see exec), and the replies do
-// not count. There is one exception: if the server refused the mark because it refuses every command (refusesPing), its refusals of the calls count.
+// If err is nil, each call has its own reply or error. If err is not nil, the pipeline's mark did not come back: err says why (see exec), and the
+// replies do not count. There is one exception: a server that refuses every command also refuses the mark (refusesPing). Then the refusals of the
+// calls count.
 func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, parcels []parcel) (unacked, err error) {
 	var wait redisnode.Command
 	if b.acked {
@@ -185,8 +186,8 @@ func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, 
 // exec sends commands as one pipeline, with a mark at its end: a PING whose reply repeats its argument. If the mark does not come back, the
 // connection was out of step or broke, and some of the earlier replies may belong to other commands.
 //
-// It returns the reason why the mark did not come back, or nil if it did. Each command also has its own error. If the server refuses the
-// handshake of a new connection, go-redis sets only the error of Exec, so exec copies it to the commands.
+// exec returns the reason why the mark did not come back, or nil if it did. Each command also has its own error. If the server refuses the
+// handshake of a new connection, go-redis returns the refusal from Exec and sets no error in the commands. So exec copies the refusal to them.
 func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner, commands []redis.Cmder) error {
 	var text any = strconv.FormatUint(s.marks.Add(1), 10)
 	mark := redisnode.NewCommand("ping", text)
@@ -213,8 +214,8 @@ var (
 	refusesPing = []string{"LOADING", "BUSY", "MASTERDOWN", "NOAUTH", "NOPERM"}
 )
 
-// missing returns the reason why the mark with this text did not come back. It returns nil if the mark came back, or if a server that refuses writes
-// has refused the PING.
+// missing returns the reason why the mark with this text did not come back, or nil if it did. It also returns nil if a server that only refuses
+// writes has refused the PING (MISCONF).
 func missing(mark redisnode.Command, text any) error {
 	err := mark.Err()
 	if err == nil && mark.Val() != text {
@@ -255,7 +256,7 @@ func (s *Sender) postExcept(b *batch, open []int) []int {
 	for _, i := range open {
 		r := &b.replies[i]
 		if r.err == nil && r.value == nil {
-			r.err = b.node.Errors.NoAnswer() // a nil reply is redis.Nil; here there is no reply at all
+			r.err = b.node.Errors.NoAnswer() // there is no reply at all: for a nil reply, err would be redis.Nil
 		}
 		class := scripts.Done
 		if r.err != nil {
@@ -328,7 +329,7 @@ func (s *Sender) recoverBatch(b *batch) {
 	}
 }
 
-// unacked returns an error unless the WAIT shows that enough replicas have what was written.
+// unacked returns an error unless the WAIT shows that enough replicas have acknowledged the writes.
 func (s *Sender) unacked(wait redisnode.Command) error {
 	n, err := wait.Int()
 	switch {

@@ -14,7 +14,7 @@ import (
 type Ending struct {
 	mu    sync.Mutex // not held while functions of the user run
 	done  signal
-	onEnd map[*func(error)]*audience // by function; the value is nil for a function that Awaited ignores
+	onEnd map[*func(error)]*audience // the keys are the functions to call; Awaited ignores a function whose value is nil
 	err   error
 	over  atomic.Bool // err is set; readable without mu
 	why   string      // a detail for Reason
@@ -27,8 +27,8 @@ type audience struct {
 	weak    weak.Pointer[Context] // the context after a call of Awaited
 }
 
-// Context is a context of the user that ends with a lease. It wraps the context that is cancelled. Only the user and one audience refer to the
-// wrapper, so Awaited can find out whether the user still has it.
+// Context is a context for the user that ends with a lease. It wraps the context that the lease cancels. Only the user and one audience refer to
+// the wrapper. So Awaited can find out whether the user still has the wrapper.
 type Context struct{ context.Context }
 
 // Done returns a channel that is closed at the end.
@@ -70,7 +70,7 @@ func (e *Ending) Why() string {
 }
 
 // Context makes a context for the user. It ends with parent or with the lease. If the lease ends first, the cause of the context is the lease's Err.
-// Awaited returns true while the user still has the context, or only its cancel function.
+// Awaited returns true while the user still has the context or its cancel function.
 func (e *Ending) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx := &Context{}
 	inner, cancel := e.bound(parent, &audience{context: ctx})
@@ -89,7 +89,7 @@ func (e *Ending) Bound(parent context.Context) (context.Context, context.CancelF
 func (e *Ending) bound(parent context.Context, of *audience) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := e.tell(func(err error) { cancel(err) }, of)
-	stop := context.AfterFunc(parent, forget) // otherwise a long lease would keep every context whose parent has ended
+	stop := context.AfterFunc(parent, forget) // otherwise a context whose parent has ended would stay in memory until the lease ends
 	return ctx, func() {
 		cancel(context.Canceled)
 		forget()
@@ -121,8 +121,8 @@ func (e *Ending) tell(f func(error), to *audience) (forget func()) {
 }
 
 // Awaited reports whether the user still has a channel from Done or a context from Context. It is for leases whose handle the user has dropped.
-// Awaited makes its references to both weak, so that the garbage collector can free them. It returns true until a collection has freed them, so the
-// caller has to ask again later.
+// Awaited makes the lease's references to the channel and the contexts weak, so that the garbage collector can free what the user has dropped. Until
+// the collector has done so, Awaited returns true. So the caller has to ask again later.
 func (e *Ending) Awaited() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

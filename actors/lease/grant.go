@@ -16,7 +16,7 @@ type Grant struct {
 	ID      string        // the owner field in Redis
 	Lease   time.Duration // the length of the lease; the method Renewal returns the TTL that a renewal sets
 	Watched bool          // renewed by the watchdog; otherwise a fixed lease
-	Most    time.Duration // the instant past which no renewal extends the lease, or 0 if there is none
+	Most    time.Duration // no renewal extends the lease beyond this instant; 0 if the lease has no such limit
 	Actor   Actor         // the lock actor: it gets the releases of the holders, and the watchdog's messages
 	Part    any           // what only the lock actor knows about the grant
 
@@ -54,7 +54,7 @@ func Check(what string, d time.Duration) error {
 func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
 // Deadline returns the local deadline of a lease that Redis has granted or renewed. The acquire or renewal was sent at the instant `sent`. The server
-// counts the lease from a later instant, so it never ends the lease before that deadline.
+// counts the lease from a later instant, so the lease never ends in Redis before the local deadline.
 func Deadline(sent, length time.Duration) time.Duration { return sent + length - Margin(length) }
 
 // Actor is the actor of a lock. Send gives it a message, and does not block. The machines only pass the Actor on, and never call Send.
@@ -91,8 +91,8 @@ func (g *Grant) KeepUntil(instant time.Duration) { g.least.Store(int64(max(insta
 // Missing returns for how much longer the lock must stay taken if it is released now (see Least).
 func (g *Grant) Missing(now time.Duration) time.Duration { return max(g.Least()-now, 0) }
 
-// Renewal returns the TTL that a renewal at this instant sets. Usually, this is the length of the lease. It is shorter if Most comes before the lease
-// would end, and longer if the lock has to stay taken for longer than the lease (see Least).
+// Renewal returns the TTL that a renewal at this instant sets. Usually, this is the length of the lease. The TTL is shorter if the lease would
+// otherwise last beyond Most. But the TTL always reaches the instant that Least returns, so it may be longer than the lease.
 func (g *Grant) Renewal(now time.Duration) time.Duration {
 	length := g.Lease
 	if g.Most > 0 {
@@ -124,7 +124,8 @@ func (g *Grant) Extend(now, deadline time.Duration) bool {
 
 // The watchdog's messages to the actor of a name.
 type (
-	// Due asks the machine to watch the grant's deadline, because the deadline has come or is final (Grant.Final), or because a renewal has failed.
+	// Due asks the machine to watch the grant's deadline. The reason is one of three: the deadline has come, the deadline is final (Grant.Final), or
+	// a renewal has failed.
 	Due struct{ Grant *Grant }
 	// Gone says that Redis does not have the grant any more.
 	Gone struct{ Grant *Grant }

@@ -8,9 +8,9 @@ import (
 
 // Hold is one local lease.
 //
-// Exactly one side ends a hold. The holder calls Claim before it sends its release request; the lock actor calls Lose. If both do so, the first call
-// counts. After a Claim, the lock actor does not stop until the release request has arrived. So the request may go straight to the lock actor,
-// without the registry.
+// A hold ends only once. The holder ends it with Claim, and then sends its release request; the lock actor ends it with Lose. If both calls happen,
+// the first one counts. After a Claim, the lock actor does not stop until the release request has arrived. So the request can be sent directly to
+// the lock actor, not through the registry.
 type Hold struct {
 	// set by the machine before the hold is delivered
 	Grant  *Grant
@@ -49,7 +49,8 @@ func (h *Hold) Fixed() bool { return !h.Grant.Watched }
 // Claim ends the hold for its holder. It returns false if the hold had ended before.
 func (h *Hold) Claim() bool { return h.End(protocol.ErrNotHeld, "it was released before") }
 
-// Lose ends the hold for the lock actor. It returns false if the holder has ended it already: then the request of the release is on its way.
+// Lose ends the hold for the lock actor. It returns false if the hold had ended before. If the holder has ended it, the release request
+// is on its way.
 func (h *Hold) Lose(err error, why protocol.LossReason) bool { return h.End(err, string(why)) }
 
 // Holder returns a name of the holder for people to read: its owner, or the id of its grant if the hold has no owner.

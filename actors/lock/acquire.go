@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onAcquire grants a re-entry, refuses a try that would have to wait, or queues the request. The method `advance`, which runs later in the step,
-// decides what to do for the queue.
+// onAcquire grants a re-entry, refuses a try that would have to wait, or queues the request. Later in the same step, the method `advance` makes an
+// attempt for the queued requests if one is due.
 //
-// Re-entries are granted even while the runtime drains: their owner has the lock, and may need the second hold to finish and release the first.
-// A try is refused without a call if others in this process hold the lock or wait for it.
+// Re-entries are granted even while the runtime drains: the owner has the lock already, and may need the second hold to finish its work and release
+// the first. A try is refused without an attempt in Redis if others in this process hold the lock or wait for it.
 func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 	switch {
 	case s.stage >= wait.Draining && !s.heldBy(r.Owner):
@@ -33,7 +33,7 @@ func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 			r.Came = now
 		}
 		s.queue.Push(r)
-		if s.phase == free && s.queue.Len == 1 { // failures and refusals of earlier waiters do not count for this one
+		if s.phase == free && s.queue.Len == 1 { // r is the only waiter: failures and refusals of earlier waiters do not count for r
 			s.failures, s.busy = wait.Failures{}, busy{}
 			s.retryAt = s.startAt()
 			if s.member != nil {
@@ -43,7 +43,8 @@ func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 	}
 }
 
-// startAt is the instant of a waiter's first attempt. A waiter lets other processes have their turns first; a try does not.
+// startAt returns the instant of the first attempt for the first waiter: at once for a try, and after the turns of other processes for other
+// requests.
 func (s *State) startAt() time.Duration {
 	if head := s.queue.Front(); head != nil && head.Try {
 		return 0
@@ -55,8 +56,8 @@ func (s *State) startAt() time.Duration {
 // the grant from the first one, or compete after it.
 //
 // An earlier waiter may have left the pending grant in Redis' queue. If the first waiter wants the same terms, it takes over the pending grant and
-// its place in the queue. If it wants other terms, the pending grant is abandoned: a release in flight may have named it as the heir, and Redis would
-// then grant the lock with the old lease.
+// its place in the queue. If the first waiter wants other terms, the pending grant is abandoned: a release in flight may have named this grant as its
+// heir, and Redis would then grant the lock with the old lease.
 func (s *State) attempt(now time.Duration) {
 	head := s.queue.Front()
 	if s.pending.standing && head.Terms != s.pending.terms {
@@ -85,9 +86,9 @@ func (s *State) newPending(r *wait.Request) pendingGrant {
 	return t
 }
 
-// sendAcquire sends an attempt, or a repeat of it. Earlier wake-ups are forgotten, because Redis executes this call after the releases that they
-// announced. If a wake-up comes while the call is in flight, it is kept in wokenFor, because Redis may have executed the call before the release that
-// the wake-up announces.
+// sendAcquire sends an attempt, or repeats one. It forgets earlier wake-ups, because Redis has executed the releases that they announced before it
+// executes this call. If a wake-up comes while the call is in flight, it is kept in wokenFor: Redis may have executed the call first, and the
+// announced release after it.
 func (s *State) sendAcquire(now time.Duration) {
 	s.wokenFor, s.pending.inherited = clock.Never, 0
 	s.turns.Tries(now)
@@ -118,8 +119,8 @@ func (s *State) attemptAgain(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-// abandonPending gives up the pending grant. If the grant may be in Redis, or has a place in Redis' queue, it is released in the background. If
-// duplicateUntil is 0, the grant does not hold the lock in Redis, because every copy of the attempt has been answered or withdrawn.
+// abandonPending gives up the pending grant. If the grant may hold the lock in Redis, or has a place in Redis' queue, it is released in the
+// background. The grant cannot hold the lock if duplicateUntil is 0: every copy of the attempt has then been answered or withdrawn.
 func (s *State) abandonPending(now time.Duration) {
 	if s.pending.duplicateUntil > 0 || s.pending.standing {
 		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
@@ -128,12 +129,12 @@ func (s *State) abandonPending(now time.Duration) {
 }
 
 // onInherited takes over a grant that a release of this process has created in Redis. If the contender has an acquire for the same grant in flight,
-// it first waits for the result of that acquire. Otherwise the new holder might release the lock before a copy of the acquire runs, and the copy
-// would take the lock again.
+// it first waits for the result of that acquire. Without this wait, the new holder might release the lock before Redis executes the acquire, and the
+// acquire would take the lock again.
 //
-// A force-release may be executed after that release and before that acquire. The acquire then joins the queue, finds its place lost, or takes the
-// lock again. In the first two cases the contender asks once more. In the third case Redis has the grant again, but the result of the force-release
-// ends it here. So the grant is then released in the background (duplicateUntil).
+// Redis may execute a force-release between the release and the acquire. The acquire then joins the queue, finds its place lost, or takes the lock
+// again. In the first two cases, the contender sends another acquire. In the third case, Redis has the grant again, but the result of the
+// force-release ends the grant in this process. Because duplicateUntil is set, the grant is then also released in the background.
 func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
 		return // the grant was abandoned meanwhile, and is released in the background
@@ -151,9 +152,9 @@ func (s *State) inherit(now time.Duration) {
 	s.onGranted(now, &callDone{call: &lockCall{}, sent: s.pending.inherited})
 }
 
-// onPromoted ends the standby: the contender competes from now on as if no other contender of this process were ahead. If it has a place in Redis'
-// queue, it subscribes, and asks when the subscription is confirmed (onChannelReady). It does not ask before, because most contenders would be
-// refused: others are ahead of them in that queue.
+// onPromoted ends the standby: the contender competes from now on as if no other contender of this process were ahead. If the contender has a place
+// in Redis' queue and m.called is not set, it first subscribes. It sends its acquire when the subscription is confirmed (onChannelReady), or after
+// confirmMax. An acquire before that would usually be refused, because waiters of other processes are ahead in the queue.
 func (s *State) onPromoted(now time.Duration, m promoted) {
 	s.standby = false
 	if s.phase != free || s.queue.Len == 0 || s.failures.Count > 0 {
@@ -165,7 +166,7 @@ func (s *State) onPromoted(now time.Duration, m promoted) {
 	}
 }
 
-// confirmMax is how long a contender waits for the confirmation of its subscription before it asks all the same.
+// confirmMax is how long a contender waits for the confirmation of its subscription before it sends its acquire anyway.
 const confirmMax = 50 * time.Millisecond
 
 // forgetPending drops a pending grant. A call sent at `sent` showed that Redis does not have the grant. A delayed duplicate of the attempt could
@@ -246,9 +247,9 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &g.Grant})
 }
 
-// onAttemptFailed handles an attempt that failed. If the call was certainly not executed, the next attempt may ask for a new grant. Otherwise the
-// same attempt is repeated until its outcome is known, because it may have got the lock. Redis would then refuse an attempt for another grant, and
-// nobody here would hold the grant that has the lock.
+// onAttemptFailed handles an attempt that failed. If the call was certainly not executed, the next attempt may ask for a new grant. If the call may
+// have been executed, its grant may have the lock in Redis. So the same attempt is repeated until its outcome is known. Redis would refuse an attempt
+// for another grant, because of a grant that nobody in this process holds.
 //
 // If Redis has rejected the attempt, every waiter is refused. If the attempt arrived too late, it is repeated at once, a few times at most. After any
 // other failure, tries are refused at once, with the cause, and the other waiters are refused when Redis has been silent for too long.
@@ -270,9 +271,9 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	}
 }
 
-// failed notes a call that failed or was answered too late, and schedules the next one with back-off. It refuses tries, and also waiters if Redis has
-// been silent for longer than their patience. After such a silence it also answers the callers of a release, but the release is still repeated,
-// because other processes wait for the lock.
+// failed notes a call that failed or was answered too late, and schedules the next one with back-off. It refuses tries at once, and other waiters
+// when Redis has not answered for policy.Patience while they waited. After such a silence, it also answers the callers of a release with an error.
+// The release is still repeated, because other processes wait for the lock.
 func (s *State) failed(now time.Duration, m *callDone, err error) {
 	s.failures.Add(now, &m.call.Call, err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)
