@@ -21,8 +21,8 @@ type front struct {
 
 const frontCount = 16
 
-// cancelByID cancels an acquire that an actor of the user has sent. The field id is the number that the user's actor gave the acquire. The field kind
-// is needed, too, because one actor of the engine serves both the readers and the writers of a name.
+// cancelByID cancels an acquire that an actor of the user has sent. The field id is the number that the user's actor gave the acquire. One actor of
+// the engine serves both the readers and the writers of a name, so the field kind says which of the two kinds the acquire has.
 type cancelByID struct {
 	requester lease.Ref
 	id        uint64
@@ -46,8 +46,8 @@ func (f *front) Receive(c actor.Context) {
 	}
 }
 
-// onMessage handles the messages of users' actors. Each lock has a front, but an actor may send its messages to the front of another lock.
-// onMessage forwards such a message to the right front, so that a cancel cannot overtake its acquire.
+// onMessage handles the messages of users' actors. A user's actor may send a message to a front that is not the lock's own. onMessage forwards such a
+// message to the lock's own front. So all messages about a lock pass through one front, and a cancel cannot overtake its acquire.
 func (f *front) onMessage(c actor.Context, message any) {
 	q, ok := f.engine.api.Read(message, c.Sender())
 	switch {

@@ -13,8 +13,8 @@ import (
 // Guard notices that a lease was dropped without a release. Only the user's Lease refers to the guard, so the garbage collector finds both
 // unreachable at the same time.
 //
-// Attaching a cleanup to each lease and removing it again would take longer than passing a lock from one goroutine to the next. So a guard keeps
-// its cleanup for life, and serves one lease after another.
+// A guard keeps its cleanup and serves one lease after another. A new cleanup for each lease would cost too much: attaching a cleanup and removing it
+// again takes longer than passing a lock from one goroutine to the next.
 type Guard struct{ watch *watch }
 
 // watch is the argument of a guard's cleanup. It must not refer to the guard, or the guard would stay reachable for ever.
@@ -28,8 +28,8 @@ type watch struct {
 type Leak interface {
 	// Engine returns the engine that releases the lease, or nil if the lease has ended.
 	Engine() *Engine
-	// Notice reports the leak. It also releases the lease, unless it is a fixed lease (one that is not renewed). If the user still has a channel or
-	// a context that ends with the lease, Notice does nothing and returns false.
+	// Notice reports the leak and releases the lease. A fixed lease (one that is not renewed) is reported, but not released. As long as the user has a
+	// channel or a context that reports the lease's end, Notice does nothing and returns false.
 	Notice(e *Engine) (done bool)
 }
 
@@ -75,7 +75,8 @@ func (w *watch) unguarded() {
 	}
 }
 
-// leaks holds the dropped leases that have not been reported yet. The watchdog calls noticeLeaks about once a second while it watches a lease.
+// leaks holds the dropped leases that have not been reported yet. As long as the watchdog watches any lease, it calls noticeLeaks about once a
+// second.
 type leaks struct {
 	mu  sync.Mutex
 	all []Leak
@@ -118,8 +119,8 @@ func (l leakedHold) Engine() *Engine {
 	return l.engine
 }
 
-// Notice reports the leak and starts a release. It does not release a fixed lease: the lease expires by itself, and its holder may have dropped it on
-// purpose.
+// Notice reports the leak and starts a release. A fixed lease is reported, but not released: a fixed lease expires by itself, and the user may have
+// dropped the Lease on purpose.
 func (l leakedHold) Notice(e *Engine) (done bool) {
 	if l.Err() == nil && l.Awaited() {
 		return false

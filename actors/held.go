@@ -21,8 +21,8 @@ func (a *shell) held() Held {
 	return Held{holds, waiting}
 }
 
-// Held collects the leases of all actors that are not idle, shard by shard. Each of these actors answers its query, because an actor does not stop
-// while a message is on its way to it.
+// Held asks all actors that are not idle for their leases, shard by shard. Each of these actors answers, because the registry counts the query: an
+// actor does not stop while a counted message is on its way to it.
 func (e *Engine) Held() iter.Seq[Held] {
 	return func(yield func(Held) bool) {
 		for i := range e.registry.shards {

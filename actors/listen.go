@@ -3,7 +3,8 @@ package actors
 import "github.com/holdfast-go/holdfast/actors/pubsub"
 
 // Listen calls notify for each message of a channel, until stop is called. It also calls notify after each new subscription, because messages may
-// have been lost before. notify must not block. The parameter `name` is the name of a lock, for events about the subscription.
+// have been lost while there was no subscription. notify must not block. The parameter `name` is the name of a lock, for events about the
+// subscription.
 func (e *Engine) Listen(channel, name string, notify func()) (stop func()) {
 	l := &listener{notify}
 	e.tellSubscriber(pubsub.Subscribe{Channel: channel, Name: name, Who: l})

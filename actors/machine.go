@@ -20,5 +20,5 @@ func newMachine(policy, spinning *wait.Policy, address *lease.Address) wait.Mach
 	return lock.New(policy, address)
 }
 
-// effectBuffers are reused, because a step needs one only for a moment, and an acquire and its release take several steps.
+// effectBuffers has buffers for the effects of a step. A step needs a buffer only for a moment, so the buffers are reused.
 var effectBuffers = sync.Pool{New: func() any { return new([]wait.Effect) }}

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/actors/mailbox"
 )
 
-// porter filters the messages to a front. Users know the PIDs of the fronts, and of no other actor of the engine. So a front may get any
-// message, and porter drops those that would make protoactor stop the front. When the front has stopped, porter answers requests with
-// ErrClosed, because protoactor would drop them and the requesters would wait for ever.
+// porter filters the messages to a front. Users know the PIDs of the fronts, and of no other actor of the engine. So a front may get any message, and
+// porter drops those that would make protoactor stop the front. When the front has stopped, porter answers requests with ErrClosed. Without porter,
+// protoactor would drop these requests, and the requesters would wait for ever.
 type porter struct {
 	actor.MessageInvoker
 	front *front

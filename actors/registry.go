@@ -19,25 +19,25 @@ import (
 // registry finds the actor of a name, or spawns it, and stops the actor when it has been idle for a while. The registry is an object with
 // mutexes, not an actor, so that a request reaches the lock's actor without another message.
 //
-// protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor: a message is
-// added under the shard's mutex before it is sent, and subtracted after it has been handled. After each message, the registry also learns
-// whether the actor's machine is idle. An actor stops only after its shard has removed it under that mutex, and the shard removes it only when
-// the machine is idle and no message is on its way. A later request spawns another actor.
+// protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor. It adds a message
+// to the count before the message is sent, and subtracts the message after the actor has handled it. The registry also keeps track of whether the
+// actor's machine is idle. A shard removes an actor only when the machine is idle and no message is on its way, and an actor stops only after it has
+// been removed. The shard's mutex guards the count and the removal. A later request spawns another actor.
 type registry struct {
 	engine     *Engine
 	shards     [shardCount]shard
 	sweepEvery time.Duration // pause between two sweeps; an actor that was not used in between is stopped
 
-	spawned atomic.Uint64 // numbers the actors, because one may still be stopping when the next one of its name starts
+	spawned atomic.Uint64 // numbers the actors, so that PIDs are unique: the old actor of a name may still be stopping when a new one starts
 	living  countdown     // actors that have not stopped; reaches zero after Close
 	drained countdown     // living actors that a Shutdown waits for
 }
 
-// shard has the actors of all names with the same hash. All of them use the same lane.
+// shard has the actors of all names whose hash selects this shard. All actors of a shard use the same lane.
 type shard struct {
 	registry *registry
 	lane     *lane
-	props    *actor.Props // shared by all actors of the shard: if each actor had its own, they would be a tenth of its memory
+	props    *actor.Props // shared by all actors of the shard, because a separate copy for each actor would take a tenth of the actor's memory
 
 	mu       sync.Mutex
 	members  map[memberKey]*member
@@ -93,7 +93,7 @@ func newRegistry(e *Engine) *registry {
 
 func (r *registry) shardOf(raw string) *shard { return &r.shards[r.engine.shard(raw)%shardCount] }
 
-// request sends a request to the actor of its name. While the runtime closes, the request is refused.
+// request sends a request to the actor of the lock's name. While the runtime closes, the request is refused.
 //
 // Timers and context hooks that call Cancel for the request must be set after this call: a cancel that overtakes its request finds nothing to
 // cancel, and then nothing ends the wait.
@@ -113,7 +113,7 @@ func (r *registry) tell(a *lease.Address, message any) {
 	}
 }
 
-// tellOthers sends a message to the actors that the same name has in other families.
+// tellOthers sends a message to the actors of the same name in the other families.
 func (r *registry) tellOthers(a *lease.Address, message any) {
 	for family := scripts.Plain; family < scripts.FamilyCount; family++ {
 		if family == a.Kind.Family {
@@ -125,12 +125,13 @@ func (r *registry) tellOthers(a *lease.Address, message any) {
 	}
 }
 
-// prefixMax limits the prefix that a hook of the user's client may put before a name. If the prefix has prefixMax bytes or more, demands are not
-// recognized.
+// prefixMax limits the length of the prefix that a hook of the user's client may put before a name. If the prefix has prefixMax bytes or more,
+// demands do not reach the actors of the name.
 const prefixMax = 100
 
-// demanded passes a demand (another contender wants the lock) on to the actors of a key. A hook of the user's client may have put an unknown prefix
-// before the name, so every suffix of the key may be the name. Only the actor that has the grant reacts.
+// demanded passes on a demand, that is, the message that another contender wants the lock. A hook of the user's client may have put an unknown prefix
+// before the name, so every suffix of the key may be the name. demanded sends the demand to the actors of all these names, and only the actor that
+// has the grant reacts.
 func (r *registry) demanded(key string, demand wait.Demanded) {
 	for prefix := range min(len(key), prefixMax) {
 		raw := key[prefix:]
@@ -214,7 +215,8 @@ func (s *shard) count() int {
 	return len(s.members)
 }
 
-// spawn starts an actor. The actor handles actor.Started during the call of SpawnNamed, so under the shard's mutex.
+// spawn starts an actor. SpawnNamed returns only after the actor has handled actor.Started, so the actor handles this message under the shard's
+// mutex.
 func (s *shard) spawn(a *lease.Address) *member {
 	r := s.registry
 	m := &member{address: *a, shard: s}
@@ -251,9 +253,9 @@ func (s *shard) enter(stage wait.Stage) (members []*member) {
 	return members
 }
 
-// handled notes that the actor has handled a message, and whether its machine is idle now. If the machine is idle and no message is on its way,
-// handled lists the actor for the next sweep. While the runtime ends, there are no sweeps: instead of listing the actor, handled removes it and
-// returns true, and the caller stops the actor.
+// handled notes that the actor has handled a message, and whether the actor's machine is idle now. If the machine is idle and no message is on its
+// way, handled lists the actor for the next sweep. When the runtime has begun to end, there are no more sweeps. In that case handled removes an
+// idle actor at once and returns true, and the caller stops the actor.
 func (m *member) handled(counted, idle bool) (removed bool) {
 	s := m.shard
 	s.mu.Lock()

@@ -14,9 +14,9 @@ import (
 
 // This file is the shell's part of the actor message API: the waits and leases of a user's actor end when that actor terminates.
 
-// admit prepares a request of an actor for the machine. For an acquire, admit lists the actor, and begins to watch it if it was not listed. For a
-// release or an extend, admit finds the lease by the serial number in the request. If the request cannot be served, admit answers it and returns
-// false.
+// admit prepares a request of an actor for the machine. For an acquire, admit adds the actor to the list of requesters. If the actor was not in the
+// list before, admit also begins to watch it. For a release or an extend, admit finds the lease by the serial number in the request. If the request
+// cannot be served, admit answers it and returns false.
 func (a *shell) admit(c actor.Context, r *wait.Request) bool {
 	switch r.Do {
 	case wait.Acquire:
@@ -41,7 +41,7 @@ func (a *shell) admit(c actor.Context, r *wait.Request) bool {
 	return true
 }
 
-// answered notes that the request of an actor is being answered.
+// answered notes that an actor's request is being answered. If the actor then neither waits nor holds a lease, answered stops watching it.
 func (a *shell) answered(c actor.Context, r *wait.Request) {
 	a.unwatch(c, a.requesters.Answered(r))
 }
@@ -64,9 +64,10 @@ func (a *shell) unwatch(c actor.Context, requester lease.Ref) {
 
 var errReplaced = errors.New("the actor of this name has terminated, and what it had has ended")
 
-// requesterGone ends the waits of a terminated actor and releases its leases. Usually it sends no answers. But if `replaced` is set, a new actor has
-// the same name now. The new actor may have sent some of the requests, and would wait for their answers for ever, so requesterGone answers them all.
-// The machine gets a separate message for each wait and for each lease, so that a panic over one of them does not keep the others from ending.
+// requesterGone ends the waits of a terminated actor and releases its leases. Usually it sends no answers, because nobody would receive them. But if
+// `replaced` is set, a new actor has the same name now. Some of the requests may come from the new actor, which would wait for their answers for
+// ever. So in this case requesterGone answers all requests. The machine gets a separate message for each wait and for each lease. If the machine
+// panics over one of them, the others still end.
 func (a *shell) requesterGone(c actor.Context, pid *actor.PID, replaced bool) {
 	waits, holds := a.requesters.Gone(pid)
 	for _, r := range waits {
@@ -97,8 +98,8 @@ func (e *Engine) giveBack(r *wait.Request) {
 	}
 }
 
-// countRequesters checks that the requesters still live. The shell watches them, but protoactor sends no Terminated for an actor that
-// panics while it stops.
+// countRequesters calls requesterGone for each requester that no longer lives. The shell watches the requesters, but protoactor sends no Terminated
+// for an actor that panics while it stops.
 func (a *shell) countRequesters(c actor.Context) {
 	for _, pid := range a.requesters.All() {
 		if pid := pid.(*actor.PID); !a.engine.lives(pid) {

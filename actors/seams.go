@@ -19,7 +19,7 @@ type Seams struct {
 	Salt   func() uint64            // the random part of a grant's number
 	Shard  func(name string) uint64 // chooses the registry's shard of a name
 
-	Between func(ctx context.Context) // called between the steps of a multi lock, with the context of its caller
+	Between func(ctx context.Context) // called between two steps of an operation on a multi lock, with that operation's context
 }
 
 var seamsID = extensions.NextExtensionID()

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// shell is the actor of one name in one family. It receives messages, calls the step of its machine, and carries out the effects. The
-// registry spawns it for the first request, and stops it when it is idle. It never blocks: calls go to the gateway, subscriptions to the
-// subscriber, and their answers come back as messages.
+// shell is the actor of one name in one family. It receives messages, calls the step of its machine, and carries out the effects. The registry spawns
+// it for the first request, and stops it when it is idle. A shell never blocks: it sends calls to the gateway and subscriptions to the subscriber,
+// and receives the answers as messages.
 type shell struct {
 	// fixed at construction
 	engine *Engine
@@ -99,7 +99,8 @@ func (a *shell) handle(c actor.Context, message any) {
 	case heldQuery:
 		m.answer <- a.held()
 	case *wait.Request:
-		if m.Routed && a.stage >= wait.Closing { // the request was on its way when Close began; a release sent straight to this actor is not Routed
+		// This request was on its way when Close began. A release that is sent straight to this actor is not Routed, and not refused.
+		if m.Routed && a.stage >= wait.Closing {
 			a.engine.refuse(m)
 			return
 		}
@@ -143,7 +144,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 	room, last := a.machine.Room(), lastCall(effects)
 	for i := range effects {
 		e := &effects[i]
-		*room = effects[i+1:] // the effects that are left; Distrust returns them if this effect panics
+		*room = effects[i+1:] // the effects after this one. If carrying out this one panics, Distrust returns them
 		switch e.Do {
 		case wait.DoCall:
 			a.call(e.Call, i == last)
@@ -182,7 +183,8 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 	}
 }
 
-// setTimer sets the timer of this actor. The timer may still fire for an earlier instant: the machine then does only what is due.
+// setTimer sets the timer of this actor. The timer may still fire for an instant that was set earlier. This does no harm, because the machine then
+// does only what is due.
 func (a *shell) setTimer(at time.Duration) {
 	if at == clock.Never {
 		a.stopTimer()

@@ -20,7 +20,7 @@ type Config struct {
 	Events  *outbox.Events
 	Outbox  *outbox.Outbox
 	Runtime string                                                       // the runtime's UUID
-	Address func(kind *scripts.Kind, name string) (lease.Address, error) // for front actors: returns even if a NameMapper calls runtime.Goexit
+	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called by fronts, so it returns even if a NameMapper calls runtime.Goexit
 	Time    func(instant time.Duration) time.Time                        // converts an instant of the clock to wall-clock time
 	Now     func() time.Duration                                         // the present instant
 }
@@ -36,8 +36,8 @@ type Asked struct {
 	lock string
 }
 
-// Read turns a message into a request. It returns false if there is nothing to route: Read has then answered an invalid request, or reported a
-// message that cannot be answered.
+// Read turns a message into a request. If the request is invalid, Read answers it and returns false. If the message cannot be answered, Read reports
+// it as dropped and returns false.
 func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
 	q = parse(message)
 	switch {
@@ -56,7 +56,7 @@ func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
 	err := a.resolve(q)
 	switch {
 	case err == nil:
-	case q.Do == wait.Cancel: // the ID of a cancel names an acquire, and that acquire gets the answer
+	case q.Do == wait.Cancel: // a cancel has no answer of its own: its ID is the ID of an acquire, and only the acquire is answered
 		a.Drop(q.lock, fmt.Sprintf("cancel: %v", err))
 	default:
 		q.Err = q.Because(err)

@@ -1,5 +1,5 @@
-// Package clock provides the time of this process, suspensions included, and timers. The packages under actors take instants and timers from
-// here. Some time limits of calls to the servers, and the pauses of a cluster's discovery, use package time directly.
+// Package clock provides timers, and the time of this process, which includes suspensions of the machine. The packages under actors use its instants
+// and timers, with two exceptions: some time limits of calls to the servers, and the pauses of a cluster's discovery, use package time directly.
 package clock
 
 import (
@@ -13,7 +13,7 @@ const Never = time.Duration(math.MaxInt64)
 
 // Clock is the source of time for all decisions about locks. Instants count from the start of the runtime and never go back. They are positive,
 // because 0 stands for an instant that is not known. Now includes the time for which the machine was suspended, because Redis continues to expire
-// keys meanwhile. Timers do not include it: code that must notice a suspension soon has to call Now from time to time.
+// keys during a suspension. Timers do not include this time: code that must notice a suspension soon has to call Now from time to time.
 type Clock interface {
 	Now() time.Duration
 	// AfterFunc calls f once, d from now, on a goroutine of its own.
@@ -26,7 +26,7 @@ type Timer interface {
 	Reset(d time.Duration) bool
 }
 
-// System is the clock of the operating system: the monotonic clock plus the suspensions that it misses.
+// System is the clock of the operating system: the monotonic clock plus the time of suspensions, during which the monotonic clock stops.
 type System struct {
 	start time.Time
 	sleep *sleepGauge
@@ -45,7 +45,7 @@ func (c System) Now() time.Duration {
 	g := c.sleep
 	if g.suspended != nil && int64(awake)-g.asked.Load() >= int64(askEvery) {
 		g.ask()
-		g.asked.Store(int64(awake)) // after g.ask: a goroutine that reads this value relies on g.slept, and does not ask
+		g.asked.Store(int64(awake)) // only after g.ask: a goroutine that reads the new value does not ask, and uses g.slept as it is
 	}
 	return awake + time.Duration(g.slept.Load())
 }
@@ -63,11 +63,12 @@ func After(c Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
 // without the gauge a lease would seem to have as much time left after a suspension as before.
 //
 // Now asks the kernel at most about once per askEvery of time awake, because asking costs two system calls. Even so, the first call of Now after a
-// suspension always asks. The kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes.
-// Suspending and resuming the devices take longer than askEvery, and this time counts as time awake.
+// suspension always asks, because more than askEvery of time awake has passed since the call before. The kernel freezes all processes before it
+// suspends the devices, and resumes the devices before it thaws the processes. Suspending and resuming the devices takes longer than askEvery, and
+// counts as time awake.
 type sleepGauge struct {
 	// fixed at construction
-	suspended func() time.Duration // returns the time suspended since a fixed instant, perhaps too little; nil if this system cannot tell
+	suspended func() time.Duration // returns the time suspended since a fixed instant, or less; nil if the operating system cannot tell
 	base      time.Duration
 
 	slept atomic.Int64
