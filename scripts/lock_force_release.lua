@@ -1,5 +1,5 @@
--- lock_force_release: free the lock, whoever holds it, and wake the waiters. It must not be retried, because a retry could end the lease of the
--- next holder. So a delayed duplicate is refused, and an unknown outcome is reported as such.
+-- lock_force_release: free the lock, whoever holds it, and wake the waiters. The caller must not retry the script, because a retry could end the
+-- lease of the next holder. For the same reason the script refuses a delayed duplicate. If the outcome is unknown, the caller reports that.
 --
 -- KEYS[1] lock      hash     {name}
 -- KEYS[2] channel   channel  redisson_lock__channel:{name}

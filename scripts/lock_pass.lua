@@ -8,7 +8,7 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that do not want the lock: this process and others that only listen
+-- ARGV[6] idlers    -1 if the turn continues. If the turn ends: how many subscribers do not want the lock (this process, and others that only listen)
 --
 -- Returns grant (passed) | number of subscribers that were notified (the lock is free for them) | nil (neither grant holds the lock) |
 -- error LATE ms

@@ -119,7 +119,7 @@ func RawNames(channel string) []string {
 	return rawNames(rest)
 }
 
-// rawNames returns the names from which the function prefixed makes a key or channel that consists of the prefix, a colon and `rest`.
+// rawNames returns the names that the function tagged turns into `rest`.
 func rawNames(rest string) (names []string) {
 	if inner, ok := unbraced(rest); ok && !strings.Contains(inner, "{") {
 		names = append(names, inner)

@@ -6,8 +6,8 @@ import (
 )
 
 // Other libraries write a lock as a string. The usual scripts refuse such a key. While a fleet migrates from one of these libraries, an acquire
-// must treat such a key as a lock that another owner holds. This is done by variants of the scripts, because it requires a right that
-// the usual scripts do not need: the right to call TYPE.
+// must treat such a key as a lock that another owner holds. Variants of the scripts do this. They need the right to call TYPE, which the
+// usual scripts do not need, so they are separate scripts.
 
 // ofString is the holder in the reply of an acquire that found a string.
 const ofString = "string"
@@ -15,8 +15,8 @@ const ofString = "string"
 // forString is the beginning of a script that must know whether the key holds a string.
 const forString = "local strange = redis.call('type', KEYS[1]).ok == 'string'\n"
 
-// toMigrate adds to a script the variant that treats a string as a busy lock. If the key holds a string, the variant's
-// reply has the form of the busy reply of all kinds without a queue.
+// toMigrate adds to a script the variant that treats a string as a busy lock. If the key holds a string, the variant returns
+// {TTL, holder}. All kinds without a queue know this form of a busy reply.
 func (s *Script) toMigrate() *Script {
 	s.Migrating = load(s.Name+"_migrating", forString+
 		fmt.Sprintf("if strange then return {redis.call('pttl', KEYS[1]), '%s'} end\n", ofString)+s.written)

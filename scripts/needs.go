@@ -28,7 +28,8 @@ type Needs struct {
 
 var called = regexp.MustCompile(`redis\.p?call\('?(\w+)`)
 
-// Needs collects the commands, keys and channels that the calls of a check use for this name. These calls run every script of the kind.
+// Needs returns the commands, keys and channels that the kind uses for the lock named `raw`. It collects them from the calls of k.Check, which run
+// every script of the kind.
 func (k *Kind) Needs(s *Site, raw string, newID func() string) (n Needs) {
 	for _, call := range k.Check(s, raw, newID) {
 		for _, command := range called.FindAllStringSubmatch(call.Script.Source, -1) {
@@ -80,8 +81,8 @@ func CheckPublish(s *Site, channel string) Call {
 	return c
 }
 
-// CheckCommands returns a call whose script tries these commands. Each command must name a key that does not exist. These keys are not passed to
-// the script as KEYS. The reply contains the error of each command.
+// CheckCommands returns a call whose script tries these commands. The keys in the commands must not exist, and are not passed to the script as
+// KEYS. The reply contains the error of each command.
 func CheckCommands(commands [][]any) Call {
 	c := newCall(checkCommands, 0, 0, -1)
 	for _, words := range commands {

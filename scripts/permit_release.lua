@@ -1,5 +1,5 @@
--- permit_release: release a permit, and notify the waiters. A retry changes nothing. ZREM comes first: it needs no memory, so this
--- works at maxmemory.
+-- permit_release: release a permit, and notify the waiters. A retry changes nothing. ZREM is the first
+-- write, because it needs no memory. After a first write, Redis does not refuse further writes of a script at maxmemory.
 --
 -- KEYS[1] permits  string   {name}, the number of free permits
 -- KEYS[2] timeouts zset     {name}:timeout, permit -> its expiry, ms of server time

@@ -26,7 +26,7 @@ var (
 	permitsDelete  = load("permits_delete", permitsDeleteLua)
 )
 
-// PermitSemaphore has the operations on a semaphore whose permits are leases, except for taking a permit: see Permit.
+// PermitSemaphore has the operations on a semaphore whose permits are leases. Acquiring a permit is an operation of Permit instead.
 var PermitSemaphore = &Kind{
 	Name:     protocol.KindPermitSemaphore,
 	Family:   PermitCounters,

@@ -1,4 +1,4 @@
--- permits_release: release permits by their ids, whoever holds them: all or none. A retry changes nothing.
+-- permits_release: release permits by their ids, whoever holds them. If one of them is not held, no permit is released. A retry changes nothing.
 --
 -- KEYS[1] permits   string   {name}, the number of free permits
 -- KEYS[2] timeouts  zset     {name}:timeout, permit -> its expiry, ms of server time
@@ -11,7 +11,7 @@
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[n] id        hexadecimal form of a permit, one or more
 --
--- Returns {request, number released; 0 if one of them is not held} | error LATE ms | error FOREIGN text
+-- Returns {request, number released, or 0 if one of the permits is not held} | error LATE ms | error FOREIGN text
 local permits, timeouts, channel, attempt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua

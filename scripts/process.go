@@ -31,13 +31,13 @@ const MaxAnnouncement = len("1234567890123") + 1 + maxVersion + 1 + protocol.Max
 
 const maxVersion = 128
 
-// Announcing is not a kind of lock. It contains the calls that a check tries if the process is announced.
+// Announcing contains the calls with which Runtime.Check tries an announcement, if the process is announced. It is a Kind, but not a kind of lock.
 var Announcing = &Kind{Name: "announcement of the process", Counting: &Counting{Check: func(_ *Site, raw string, _ func() string) []Call {
 	return []Call{AnnounceProcess(raw, "check", "v0", 0, time.Second), ForgetProcess(raw)}
 }}}
 
-// AnnounceProcess returns a call that announces the process of a runtime. The parameter `age` says how long the runtime has been running; `version`
-// is that of Holdfast; `keep` says for how long Redis keeps the announcement.
+// AnnounceProcess returns a call that announces the process of a runtime. The parameter `age` says how long the runtime has been running. The
+// parameter `version` is the version of Holdfast. The parameter `keep` says for how long Redis keeps the announcement.
 func AnnounceProcess(runtime, name, version string, age, keep time.Duration) Call {
 	c := newCall(processAnnounce, 2, 5, 1)
 	c.Command = append(c.Command, ProcessKey(runtime), ProcessesKey, age.Milliseconds(), nil, keep.Milliseconds(), runtime, version+" "+name)

@@ -1,5 +1,5 @@
--- read_release: end one reader's hold. If nobody else holds the lock, free it and wake the waiters. Readers whose leases have expired do not
--- count as holders. A retry changes nothing.
+-- read_release: end one reader's hold. If no other grant holds the lock, free the lock and wake the waiters. Readers whose leases have
+-- expired do not count. A retry changes nothing.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
@@ -8,7 +8,7 @@
 -- ARGV[1] grant    owner field, runtimeUUID:number
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 --
--- Returns the number of subscribers that were notified | -1 (others still hold it: no message) |
+-- Returns the number of subscribers that were notified | -1 (another grant still holds the lock: no message) |
 -- nil (this grant does not hold the lock)
 local lock, channel, timeout, timeouts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, publish = ARGV[1], ARGV[2]
@@ -16,10 +16,10 @@ local grant, publish = ARGV[1], ARGV[2]
 
 if redis.call('hexists', lock, grant) == 0 then return nil end
 local alone = redis.call('hget', lock, 'mode') == 'write' -- the same owner still holds the write lock
-local own = redis.call('pttl', timeout) -- read before the lock's TTL. Compared with that, `own` is too long by the time in between
+local own = redis.call('pttl', timeout) -- read before `left`, so `own` is too long by the time between the two reads
 local left, others = redis.call('pttl', lock), redis.call('hlen', lock) > 2
 if not others or left <= own + 100 then left = longest(lock, timeouts, grant) end -- otherwise the lock's TTL is another reader's lease
-redis.call('del', timeout) -- before HDEL: if the user lacks the right to DEL, HDEL would leave a mode without a holder, which is no lock
+redis.call('del', timeout) -- before HDEL: without the right to DEL, the script must fail before it can leave a mode without a holder
 redis.call('hdel', lock, grant)
 if alone then return -1 end
 if left > 0 then

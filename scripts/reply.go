@@ -21,7 +21,7 @@ type Class uint8
 const (
 	Done     Class = iota // executed, the reply has the result
 	Refused               // certainly not executed; the cause may be temporary
-	Rejected              // refused, and a retry would not help; if a command of the script was refused, earlier ones may have been executed
+	Rejected              // refused, and a retry would not help. If a command of the script was refused, the commands before it may have been executed
 	Unknown               // executed or not, or still in flight
 )
 
@@ -118,7 +118,8 @@ func replied(text string) string {
 // Scattered reports whether a script was refused because its keys are on two masters, while their slot moves from one to the other.
 func Scattered(err error) bool { return err != nil && codeOf(err.Error()) == "TRYAGAIN" }
 
-// Explain wraps a server's error in the matching sentinel, if there is one, and puts the refusal of a script into words.
+// Explain makes a server's error readable. For a FOREIGN or WRONGTYPE error it returns an error that wraps ErrForeignKey. A LATE error gets a text
+// that says what happened. Other errors are returned unchanged.
 func Explain(err error) error {
 	if err == nil {
 		return nil
@@ -157,7 +158,7 @@ func (c *Call) WithKeys(err error) error {
 	}
 	var keys []string
 	for _, found := range keyOfType.FindAllStringSubmatch(c.Script.Source, -1) {
-		if n := int(found[1][0] - '0'); n <= len(c.Keys()) { // the header may list a key that only a bundle of calls contains
+		if n := int(found[1][0] - '0'); n <= len(c.Keys()) { // a header may list a key that is passed only in a bundle: see fair_release.lua
 			keys = append(keys, fmt.Sprintf("%q a %s", c.Keys()[n-1], found[2]))
 		}
 	}

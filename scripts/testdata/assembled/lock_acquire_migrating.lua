@@ -7,8 +7,8 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' asks for a busy reply of two parts; the lock's channel asks for a busy reply of five parts. A + before the channel says
---                     that the runtime has a ticket (lib/crowd.lua), and a - that the runtime has just had the lock
+-- ARGV[4] report      '' asks for a busy reply of two parts; the lock's channel asks for a busy reply of five parts. The prefix + of the channel
+--                     says that the runtime has a ticket (lib/crowd.lua). The prefix - says that the runtime has just had the lock
 --
 -- Returns grant (granted) | {ttl in ms or -1, holder} (busy)
 --   | {ttl, holder, subscribers, place in the crowd or 0, ticket or 0} (busy; see join_crowd) | error LATE ms | error FOREIGN text

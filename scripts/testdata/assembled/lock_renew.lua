@@ -1,4 +1,4 @@
--- lock_renew: restart the leases of many locks, each only if its grant still holds it. It never creates anything.
+-- lock_renew: restart the leases of many locks. A lease is restarted only if its grant still holds the lock. The script never creates anything.
 --
 -- KEYS[n] lock      hash  {name}, one or more
 -- ARGV[1] lease     ms

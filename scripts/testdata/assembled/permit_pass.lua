@@ -8,8 +8,8 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 --
--- Returns id (exchanged) | nil (neither is held) | error REDUCED text (more permits are held than the semaphore has: release this one) |
--- error LATE ms | error FOREIGN text
+-- Returns id (exchanged) | nil (neither permit is held) | error REDUCED text (the semaphore now has fewer permits than are held: release
+-- this one) | error LATE ms | error FOREIGN text
 local permits, timeouts = KEYS[1], KEYS[2]
 local from, id, lease, not_after = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- in_time returns nil until the server time has passed not_after (ms), and after that the error reply LATE with the server time in ms. A

@@ -1,4 +1,4 @@
--- permit_renew: restart the leases of many permits, each only if it is still held. It never creates anything.
+-- permit_renew: restart the leases of many permits. A lease is restarted only if its permit is still held. The script never creates a permit.
 --
 -- KEYS[n] timeouts  zset  {name}:timeout, one or more
 -- ARGV[1] lease     ms

@@ -1,4 +1,4 @@
--- permits_read: read the number of permits of a semaphore. Expired permits are returned to it first.
+-- permits_read: return the expired permits to a semaphore, and then read its number of permits.
 --
 -- KEYS[1] permits  string   {name}, the number of free permits
 -- KEYS[2] timeouts zset     {name}:timeout, permit -> its expiry, ms of server time

@@ -1,5 +1,5 @@
--- read_renew: restart the leases of many readers, each only if its grant still holds the lock. It never creates anything. The
--- TTL of a lock is the longest lease of its readers. So the script lowers the TTL only after it has shortened a lease.
+-- read_renew: restart the leases of many readers. A lease is restarted only if its grant still holds the lock. The script never creates anything.
+-- The TTL of a lock that readers hold is the longest of their leases. So if the script shortens a lease, it may have to lower the TTL as well.
 --
 -- KEYS[n] lock      hash    {name}, with mode; each is followed by its timeout
 -- KEYS[n] timeout   string  {name}:grant:rwlock_timeout:1
