@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The functions below return the names of keys and channels. If Redisson has the key or channel too, its name is the one that Redisson uses. The
-// parameter raw is the name of the lock after Options.NameMapper.
+// The functions below return the names of keys and channels. If Redisson has a key or channel for the same purpose, the function returns
+// Redisson's name. The parameter raw is the name of the lock after Options.NameMapper.
 
 // The beginnings of the names of channels, up to the name of the lock.
 const (
@@ -30,15 +30,15 @@ func LockChannel(raw string) string { return lockChannels + tagged(raw) }
 // WaiterChannel is the channel on which a waiter of a fair lock learns that it is next.
 func WaiterChannel(raw, owner string) string { return LockChannel(raw) + ":" + owner }
 
-// CrowdKey is the key with the tickets of the processes that wait for a lock (lib/crowd.lua). The parameter `channel` is that of the lock's releases.
+// CrowdKey is the key with the tickets of the processes that wait for a lock (lib/crowd.lua). The parameter `channel` is the lock's LockChannel.
 func CrowdKey(channel string) string { return channel + ":crowd" }
 
-// RowChannel is the channel on which a row of waiting processes is called (lib/crowd.lua). The parameter `channel` is that of the lock's releases.
+// RowChannel is the channel on which a row of waiting processes is called (lib/crowd.lua). The parameter `channel` is the lock's LockChannel.
 func RowChannel(channel string, row int64) string {
 	return CrowdKey(channel) + ":" + strconv.FormatInt(row, 10)
 }
 
-// RowPattern is a pattern that matches the channels of all rows. The parameter `channel` is that of the lock's releases.
+// RowPattern is a pattern that matches the channels of all rows of a lock. The parameter `channel` is the lock's LockChannel.
 func RowPattern(channel string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(CrowdKey(channel)) + ":*"
 }
@@ -46,13 +46,13 @@ func RowPattern(channel string) string {
 // HasRows reports whether a crowd may wait for the releases on this channel.
 func HasRows(channel string) bool { return strings.HasPrefix(channel, lockChannels) }
 
-// The marks that an acquire may have in front of the channel in its argument `report` (lib/crowd.lua).
+// An acquire may put one of these marks in front of the channel in its argument `report` (lib/crowd.lua).
 const (
 	HasTicket = "+" // the process has a ticket, which the acquire removes if it gets the lock
-	Yields    = "-" // the process has just had the lock. If others wait, it takes a ticket, even if the lock is free
+	Yields    = "-" // the process has just had the lock. If other processes wait, this one takes a ticket, even if the lock is free
 )
 
-// CrowdLeast is the smallest number of subscribers to a lock's releases with which a process waits for the call of its row (lib/crowd.lua).
+// CrowdLeast is a number of subscribers to a lock's releases. If there are fewer, no process waits for the call of its row (lib/crowd.lua).
 const CrowdLeast = 8
 
 // ReadWriteChannel is the channel on which releases of a read/write lock are published.
@@ -61,7 +61,7 @@ func ReadWriteChannel(raw string) string { return readWriteChannels + tagged(raw
 // ReadTimeouts is the prefix of the timeout keys of all readers.
 func ReadTimeouts(raw string) string { return tagged(raw) + ":" }
 
-// readTimeoutKey is the key that exists as long as a reader's lease. Each Holdfast grant has one hold, so the hold's number is 1.
+// readTimeoutKey is the key that exists until a reader's lease ends. Each Holdfast grant has one hold, so the hold's number is 1.
 func readTimeoutKey(raw, grant string) string { return ReadTimeoutKey(raw, grant, 1) }
 
 // ReadTimeoutKey is the key that exists until the lease of a reader's hold ends. The holds of a reader are numbered from 1.
@@ -83,23 +83,23 @@ func timeoutKey(raw string) string { return prefixed("redisson_lock_timeout", ra
 // TokenKey is the key with the last token of a fenced lock. It outlives the lock.
 func TokenKey(raw string) string { return prefixed("redisson_lock_token", raw) }
 
-// waitingKey is a key of Holdfast only. It contains the runtimes that have waiters, and for each the time until which the runtime is known to live.
+// waitingKey is a key that only Holdfast uses. It maps each runtime that has waiters to the time until which the runtime is known to live.
 func waitingKey(raw string) string { return prefixed("holdfast_waiting", raw) }
 
 // DemandChannel is the channel on which a runtime that may keep released locks learns which of them are wanted.
 // Scripts do not get it as a key, because on a cluster it is in another slot than the lock. For the same reason its messages are not sharded.
 func DemandChannel(runtime string) string { return "holdfast_demand:" + runtime }
 
-// ReadDemand reads a message of a DemandChannel. The result `key` is the key of the wanted lock as the server knows it. The result `grant` is the
-// grant that holds the lock. If `freed` is true, a force-release has just ended that grant.
+// ReadDemand reads a message of a DemandChannel. The result `grant` is the grant that holds the wanted lock, and `key` is the lock's key in Redis.
+// If `freed` is true, a force-release has just ended that grant.
 func ReadDemand(message string) (grant, key string, freed bool) {
 	message, freed = strings.CutPrefix(message, "freed ")
 	grant, key, _ = strings.Cut(message, " ")
 	return grant, key, freed
 }
 
-// LatchChannel is the channel for the message that a latch is at zero. Here Redisson puts braces around the name even if the name already
-// has braces.
+// LatchChannel is the channel on which a message is published when a latch reaches zero, is set or is deleted. Redisson puts braces around the
+// latch's name in the channel's name, even if the latch's name already has braces.
 func LatchChannel(raw string) string { return latchChannels + "{" + raw + "}" }
 
 // Only Holdfast uses the keys below. Each has a TTL.
@@ -109,19 +109,19 @@ func AttemptKey(raw, request string) string {
 	return prefixed("holdfast_attempt", raw) + ":" + request
 }
 
-// WantKey is the key with the runtime that has reserved a semaphore for a waiter that wants several permits.
+// WantKey is the key with the reservation of a semaphore. A runtime makes a reservation for a waiter that wants several permits.
 func WantKey(raw string) string { return prefixed("holdfast_want", raw) }
 
 // ProcessesKey is the key of the list of all runtimes that have announced their processes. On a cluster it is in the same slot as every ProcessKey.
 const ProcessesKey = "holdfast_process:{all}"
 
-// ProcessKey is the key with the announcement of the process that has this runtime.
+// ProcessKey is the key with the announcement of this runtime's process.
 func ProcessKey(runtime string) string { return ProcessesKey + ":" + runtime }
 
 // prefixed returns Redisson's "prefix name".
 func prefixed(prefix, raw string) string { return prefix + ":" + tagged(raw) }
 
-// tagged makes the lock's name the hash tag, unless the name contains a brace. With a suffix behind it, the result is Redisson's "suffix name".
+// tagged makes the lock's name the hash tag, unless the name contains a brace. The result followed by a suffix is Redisson's "suffix name".
 func tagged(raw string) string {
 	if strings.Contains(raw, "{") {
 		return raw

@@ -29,7 +29,7 @@ type Grants uint8
 
 const (
 	GrantPerLock    Grants = iota // a grant is for the lock, so only one process has a grant at a time
-	GrantPerProcess               // a grant is shared by the holders of a process; a holder with its own terms of the lease has its own grant
+	GrantPerProcess               // the holders of a process share a grant, but a holder with its own terms of the lease has a grant for itself
 	GrantPerHolder                // a grant is for a single holder
 )
 
@@ -39,7 +39,7 @@ type Kind struct {
 	Name   protocol.Kind
 	Family Family
 
-	// Handoff: a grant may serve one local holder after another, and may be passed on.
+	// Handoff: when a local holder releases, the next one may get the lock without a release in Redis. It gets the same grant, or one made by Pass.
 	Handoff bool
 	// Queued: Redis keeps the queue, so every waiter contends by itself from the start.
 	Queued bool
@@ -53,24 +53,25 @@ type Kind struct {
 	Lingers bool
 	// Tokens: every holder has a fencing token.
 	Tokens bool
-	// ID makes the owner field of a grant from its runtimeUUID:number. It is nil if the two are equal.
+	// ID makes the owner field of a grant from runtimeUUID:number. It is nil if runtimeUUID:number is the owner field.
 	ID func(plain string) string
 
-	// PassEndsTurn: a pass may be the end of a turn. Such a pass releases the lock instead if another process waits for it.
+	// PassEndsTurn: a pass may end a turn (Terms.TurnEnds). If another process waits for the lock, such a pass releases the lock.
 	PassEndsTurn bool
 
 	// Counting is set for a kind that counts something instead of being held. Such a kind also sets Name and Family, and may set NotSet and Channel.
 	// It sets no other fields.
 	Counting *Counting
 
-	NotSet string // error text of an acquire if the number was not set before, or "" if the kind has no number to set
+	NotSet string // error text of an acquire while the number of permits is not set, or "" if the kind has no such number
 
 	Channel func(raw, grant string) string // the channel on which a contender for this grant is notified of releases, or nil if there is none
-	// Others is set only for Queued kinds. It is the channel on which the releases of other kinds of lock are published. The first waiter in
-	// Redis' queue subscribes to it, besides Channel. Kinds without a queue do not need Others, because their Channel carries these messages.
+	// Others is set only for Queued kinds. It is the channel on which locks of other kinds with the same name publish their releases. The first
+	// waiter in Redis' queue subscribes to Others and to Channel. Kinds without a queue do not need Others, because their Channel carries
+	// these messages.
 	Others func(raw string) string
 
-	Keeps func(raw string) string // the key that outlives the lock, or nil if there is none
+	Keeps func(raw string) string // the key that stays in Redis after the lock is released, or nil if there is none
 
 	Acquire      func(s *Site, raw string, t Terms) Call
 	Release      func(s *Site, raw string, t Terms) Call
@@ -135,7 +136,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 // Site has the parameters that are the same in all calls of one runtime.
 type Site struct {
 	Runtime  string        // its UUID
-	Publish  any           // PUBLISH or SPUBLISH, or an encoding.BinaryMarshaler that becomes one of them on sending
+	Publish  any           // PUBLISH or SPUBLISH, or an encoding.BinaryMarshaler that returns one of them when the call is sent
 	Lease    time.Duration // the lease that the watchdog renews
 	FairWait time.Duration // how long Redis keeps a waiter's place in a fair lock's queue
 	Tokens   int           // number of fencing tokens that a turn may need
@@ -156,7 +157,7 @@ type Terms struct {
 	Grant      string        // owner field of the grant that the call is about
 	From       string        // of a pass: the grant that ends
 	TurnEnds   bool          // of a pass, or of a release with an heir: the turn ends, so other waiters go first
-	Idlers     int           // of a pass that ends a turn: number of subscribers that do not want the lock
+	Idlers     int           // of a pass that ends a turn: number of subscribers to the lock's channel that do not want the lock
 	Lease      time.Duration // of acquire and pass
 	WriteGrant string        // of an acquire: the grant with which the same owner already holds the write lock
 	Report     string        // of an acquire of a plain or fenced lock: the argument `report` of lock_acquire.lua

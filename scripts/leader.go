@@ -27,14 +27,14 @@ type Leader struct {
 	Since          time.Duration // when it announced itself, as server time since 1970; set only by LeaderOf
 }
 
-// Electing contains the calls that a check tries for an election, in addition to those for the election's lock. It is no kind of lock, and has the
-// type Kind only so that it can be checked like one.
+// Electing is not a kind of lock. It contains the calls that a check of an election tries. The check tries the calls for the election's lock
+// separately (FencedLock).
 var Electing = &Kind{Name: "election", Counting: &Counting{Check: func(s *Site, raw string, newID func() string) []Call {
 	return []Call{AnnounceLeader(s, raw, Leader{Token: 1, Grant: newID()}, time.Second), ReadLeader(raw)}
 }}}
 
-// AnnounceLeader returns a call that writes the leader. The parameter `keep` says for how long Redis keeps it. The reply is 0 if the leader does not
-// hold the lock.
+// AnnounceLeader returns a call that writes the leader. The parameter `keep` says how long Redis keeps the entry. The reply is 0 if the leader does
+// not hold the lock.
 func AnnounceLeader(s *Site, raw string, l Leader, keep time.Duration) Call {
 	c := newCall(leaderAnnounce, 3, 6, -1)
 	c.Command = append(c.Command, raw, LeaderKey(raw), LeaderKey(raw), l.Token, l.Grant, l.Runtime, l.Value, keep.Milliseconds(), s.Publish)

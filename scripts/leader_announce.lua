@@ -1,4 +1,4 @@
--- leader_announce: write the leader of an election if it still holds the lock, and notify the watchers of a new leader.
+-- leader_announce: write the leader of an election if its grant still holds the lock. If the leader is new, notify the watchers.
 --
 -- KEYS[1] lock    hash    {name}
 -- KEYS[2] leader  hash    holdfast_leader:{name}

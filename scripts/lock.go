@@ -100,8 +100,8 @@ func passLock(s *Site, raw string, t Terms) Call {
 // keep returns Terms.Keep in whole milliseconds, as an argument of a release. It is rounded up, so that the lock does not become free too early.
 func (t *Terms) keep() int64 { return (max(t.Keep, 0) + time.Millisecond - 1).Milliseconds() }
 
-// Nobody returns the owner field that replaces this grant's field if the lock stays taken after the release (Terms.Keep). No grant has such a
-// field, because the numbers of grants are positive.
+// Nobody returns an owner field that belongs to no grant: its number is negative, and the numbers of grants are positive. If a lock stays taken
+// after its release (Terms.Keep), this owner field replaces that of the released grant.
 func Nobody(grant string) string {
 	runtime, number, _ := strings.Cut(grant, ":")
 	return runtime + ":-" + number
@@ -120,7 +120,7 @@ func renewLocks(_ *Site, raws, grants []string, lease time.Duration) Call {
 	return renewEach(lockRenew, raws, grants, lease)
 }
 
-// renewEach builds the call of a script whose keys are the locks and whose arguments end with the grants to renew.
+// renewEach returns a call of the script. The keys of the call are the locks; its last arguments are the grants to renew.
 func renewEach(script *Script, raws, grants []string, lease time.Duration) Call {
 	c := newCall(script, len(raws), 2+len(grants), 1)
 	for _, raw := range raws {
@@ -156,7 +156,7 @@ type Acquired struct {
 	Granted     bool
 	TTL         time.Duration // until the lock or the next permit expires; negative if it never does
 	Holder      string        // one of the holders of a busy lock, or empty if the reply names none
-	Subscribers int           // number of subscribers of the lock's channel, if the call asked for it, or 0 if unknown
+	Subscribers int           // number of subscribers of the lock's channel, or 0 if unknown. Only a call with Terms.Report asks for it
 	Place       int           // the place of this process in the crowd (see lib/crowd.lua), from 1, or 0 if there is no crowd
 	Ticket      int64         // the ticket of this process in the crowd, or 0 if the process need not wait for the call of its row
 	NotSet      bool          // nothing is available because the number of permits is not set: see Kind.NotSet
@@ -167,11 +167,11 @@ type Acquired struct {
 	Queued bool   // the grant is now in Redis' queue
 	Joined int64  // server time in microseconds at which this call put the grant at the end of the queue, or 0 if it did not
 	First  bool   // the grant is at the head of the queue
-	Next   string // if the lock is free and another waiter of this runtime is at the head of the queue: that waiter's grant; otherwise empty
+	Next   string // grant of another waiter of this runtime, if the lock is free and that waiter is at the head of the queue; otherwise empty
 }
 
-// A reply that grants something names the grant. If a connection gets out of step, a call may receive the reply to another call. That reply
-// names another grant, so it grants nothing.
+// A reply that grants something names the grant. If a connection assigns replies to the wrong calls, a call may receive the reply to another
+// call. That reply names another grant, so it is refused as unexpected.
 
 // ReadAcquired reads the reply of an acquire for this grant.
 func ReadAcquired(reply any, grant string) (Acquired, error) {
@@ -399,7 +399,7 @@ func ReadInspected(reply any) (protocol.State, error) {
 	return state, nil
 }
 
-// readLock reads the fields and values of a lock. Like lib/exclusive.lua and lib/read_write.lua, it refuses any other hash.
+// readLock reads the fields and values of a lock. Like lib/exclusive.lua and lib/read_write.lua, it refuses a hash that is not a lock.
 func readLock(list []any) (mode string, holders []protocol.Holder, err error) {
 	mode = "exclusive"
 	for i := 0; i+1 < len(list); i += 2 {
