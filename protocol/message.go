@@ -52,9 +52,8 @@ type Refused struct {
 	Err  error
 }
 
-// Cancel ends the waiting of the sender's Acquire with this ID, which is then answered by Refused with ErrNotAcquired. A Granted
-// that is already in flight still arrives, and its lease has to be released. A Cancel that matches no Acquire does nothing. Cancel
-// has no answer.
+// Cancel ends the waiting of the sender's Acquire with this ID. The Acquire is then answered by Refused with ErrNotAcquired. If a Granted is
+// already in flight, it still arrives, and its lease has to be released. A Cancel that matches no Acquire does nothing. Cancel has no answer.
 type Cancel struct {
 	ID   uint64
 	Kind Kind
@@ -142,7 +141,7 @@ type Lost struct {
 type State struct {
 	Held    bool
 	Holders []Holder      // as stored in Redis
-	Local   []string      // for each lease in this process, its Owner; if the lease has no Owner, its owner field
+	Local   []string      // one entry for each lease in this process: its Owner, or its owner field if it has no Owner
 	TTL     time.Duration // time until the server would free it
 	Mode    string        // "exclusive", "read" or "write"; "" when free
 	Queue   []string      // owner fields of the waiters, fair locks only

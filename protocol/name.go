@@ -35,8 +35,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// escapedTail is the length of the text that replaces the end of an escaped name that is too long. The text is "%~" and a SHA-256 in
-// hexadecimal. No escape begins with "%~".
+// escapedTail is the length of the tail, which is "%~" and a SHA-256 in hexadecimal. If an escaped name is too long, EscapeName replaces the end
+// of the name with the tail. No escape begins with "%~".
 const escapedTail = len("%~") + 2*sha256.Size
 
 // EscapeName turns any string into a legal name; different strings get different names. See holdfast.EscapeName.

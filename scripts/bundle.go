@@ -40,7 +40,7 @@ return for_each(%d, function(KEYS_before, ARGV_before)
 // positions matches the places where a script reads a key or an argument.
 var positions = regexp.MustCompile(`\b(KEYS|ARGV)\[(\d+)\]`)
 
-// Bundle returns a call of Script.Many that replaces several calls of the same script. These calls are left unchanged.
+// Bundle returns one call of Script.Many that replaces several calls of the same script. It does not change the calls that are replaced.
 func Bundle(calls []*Call) Call {
 	first := calls[0]
 	keys := len(first.Keys())

@@ -24,7 +24,7 @@ var (
 // Counting describes a kind that counts something instead of being held. Such a kind has no owners and no leases, so nothing is renewed and
 // nothing expires.
 type Counting struct {
-	Give  *CountOp                                              // gives back what a Take took for a caller that had left; nil if there is no Take
+	Give  *CountOp                                              // returns what a Take took if the caller of the Take is gone; nil if there is no Take
 	Check func(s *Site, raw string, newID func() string) []Call // runs every script at least once, for Runtime.Check; leaves nothing behind
 }
 
@@ -34,9 +34,9 @@ type Way uint8
 // The ways.
 const (
 	Ask  Way = iota // an operation with one caller, and one answer
-	Take            // an operation that takes something; its callers wait, in order, and one call serves several of them
-	Look            // an operation that reads the number; its callers wait until it is zero, and one call serves all of them
-	Give            // an operation that is carried out even if its callers leave; one call serves several of them
+	Take            // an operation that takes something; its callers wait in order, and one call serves several callers
+	Look            // an operation that reads the number; its callers wait until the number is zero, and one call serves all callers
+	Give            // an operation that is carried out even if its callers leave; one call serves several callers
 )
 
 // CountOp is one operation of a kind that counts. Every call may be retried with the same request id.
@@ -45,7 +45,7 @@ type CountOp struct {
 	Way     Way
 	Changes bool     // the operation changes something, and its result is kept for retries
 	Undo    *CountOp // undoes this operation if its caller has left; nil if this operation is never undone
-	Ends    bool     // the operation may end grants that are held; it has ended none if its result is 0
+	Ends    bool     // the operation may end grants that are held; a result of 0 means that it has ended none
 	Grants  []string // the grants that the operation ends, or nil if it ends all
 	Call    func(s *Site, raw string, t CountTerms) Call
 }
@@ -56,16 +56,16 @@ func (o *CountOp) Enters() bool { return o.Way == Look || o.Undo != nil }
 // CountTerms are the parameters of a call of a CountOp.
 type CountTerms struct {
 	Request  string        // id; a retry has the same
-	Numbers  []int64       // the operation's number, if it has one; a Take has a number for each waiter, which is negative if the waiter only tries
+	Numbers  []int64       // the operation's number, if it has one; a Take has a number for each waiter, negative for a waiter that only tries
 	Keep     time.Duration // how long the result is kept
-	Reserve  time.Duration // of a Take: how long it reserves the semaphore if no waiter can be served; if negative, it ends our reservation
+	Reserve  time.Duration // of a Take: if it can serve no waiter, it reserves the semaphore for this time; a negative time ends our reservation
 	Rest     time.Duration // of a Take: time after our reservation in which no runtime may reserve the semaphore
 	Answered []string      // requests whose results Redis need not keep any longer
 }
 
 // Counted is the reply of a CountOp.
 type Counted struct {
-	Number   int64  // the remaining number, or the result of the operation
+	Number   int64  // the remaining number or another result, depending on the operation
 	NotSet   bool   // of a Take: nothing is available because the number is not set; see Kind.NotSet
 	Served   []bool // of a Take: which waiters were served
 	Reserved bool   // of a Take: the call has made or prolonged a reservation for this runtime

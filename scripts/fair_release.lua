@@ -1,15 +1,18 @@
--- fair_release: free the lock if this grant holds it. The heir is the first waiter of this runtime. If the heir is next in the queue,
--- give it the lock; otherwise wake the next waiter and the waiters of other kinds of lock. If the turn of this runtime ends, the heir gets the lock
--- only if there are no waiters of other kinds: they would never find the lock free.
+-- fair_release: free the lock if this grant holds it. The heir is the first waiter of this runtime. If the heir is the head of the queue,
+-- give the heir the lock. If not, wake the head of the queue and the waiters of other kinds of lock.
+--
+-- There is one exception. If the turn of this runtime ends and there are waiters of other kinds, wake the heir and these waiters instead.
+-- If the heir got the lock every time, the waiters of other kinds would never find the lock free.
 --
 -- If this grant does not hold the lock but waits for it, remove the grant from the queue. If the grant was the head, the next
--- waiter becomes the head. If the new head is the heir and the lock is free, give the heir the lock; otherwise wake the new head, so that it
--- learns its place.
+-- waiter becomes the head. If this new head is the heir and the lock is free, give the heir the lock. If not, wake the new head, so that
+-- the new head learns its place.
 --
 -- If `keep` is not 0, the lock does not become free: it stays taken for that time, with `nobody` as the holder (see lock_keep).
 --
--- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first, because it needs no memory:
--- so the lock can be released at maxmemory. Redis deletes a hash when its last field is deleted.
+-- A retry changes nothing, except that it restarts the lease of an heir that has the lock. At maxmemory, Redis refuses a write that needs
+-- memory, unless the script has already made another write. So HDEL comes first: it needs no memory. Redis deletes a hash when its last field
+-- is deleted.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -23,7 +26,7 @@
 -- ARGV[4] heir_lease ms
 -- ARGV[5] wait       ms for which a place in the queue is kept
 -- ARGV[6] keep       ms for which the lock stays taken | 0
--- ARGV[7] nobody     owner field of a lock that stays taken
+-- ARGV[7] nobody     owner field that no grant has; the holder while the lock stays taken
 -- ARGV[8] turn_ends  1 | 0
 --
 -- Returns the number of subscribers that were notified | {held, heir} (the heir has the lock now; held is 1 if this call has taken the

@@ -1,7 +1,7 @@
--- check_commands: try commands one after the other, and return the error of each. Their arguments make sure that the commands change
--- nothing permanently.
+-- check_commands: try commands one after the other, and return the error of each. The caller chooses arguments with which the commands
+-- change nothing permanently.
 --
--- ARGV[n] tried the number of words of a command, then the words; the same for each further command; may be empty
+-- ARGV[n] tried for each command: the number of its words, then the words. There may be no commands
 --
 -- Returns {error or '', ...}, one for each command
 local try, refused, at = redis.pcall, {}, 1

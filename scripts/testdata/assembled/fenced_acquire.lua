@@ -6,8 +6,8 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      '' asks for a busy reply of two parts; the lock's channel asks for a busy reply of five parts. A + before the channel says
---                     that the runtime has a ticket (lib/crowd.lua), and a - that the runtime has just had the lock
+-- ARGV[4] report      '' asks for a busy reply of two parts; the lock's channel asks for a busy reply of five parts. A + before the channel
+--                     means that the runtime has a ticket (lib/crowd.lua). A - means that the runtime has just had the lock
 -- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] min_token   the caller's estimate of the server time in us, or 0. The last token is not smaller than min_token
 --

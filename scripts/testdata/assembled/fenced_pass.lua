@@ -1,5 +1,5 @@
--- fenced_pass: pass the lock from one grant to the next of the same process, with a fresh lease and new tokens. If the turn ends
--- and another process waits, free the lock instead. A retry finds the new grant in place and restarts its lease.
+-- fenced_pass: pass the lock from one grant of this process to the next, with a fresh lease and new tokens. If the turn ends and another
+-- process waits, free the lock instead. If the new grant already holds the lock, this is a retry: issue new tokens and restart the lease.
 --
 -- KEYS[1] lock      hash    {name}
 -- KEYS[2] counter   string  redisson_lock_token:{name}
@@ -9,7 +9,7 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that only listen and do not want the lock, such as this process
+-- ARGV[6] idlers    -1 if the turn continues; otherwise the number of subscribers that do not want the lock: this process and others that only listen
 -- ARGV[7] tokens    largest number of tokens to take
 -- ARGV[8] min_token the caller's estimate of the server time in us, or 0. The last token is not smaller than min_token
 --
