@@ -30,10 +30,10 @@ type Config struct {
 	Publish  *redisnode.PublishMode
 	Errors   *redisnode.Errors
 	Backoff  func(failures int) time.Duration // the pause before the next connection, or before the next attempt to subscribe to a channel
-	Demand   string                           // the demand channel, never sharded, or "" if there is none; waiters also get its texts
+	Demand   string                           // the demand channel, which is never sharded, or ""; its waiters also get the texts of its messages
 	// Own returns the name of a channel that only this runtime uses. A link (a connection for messages) subscribes to this channel, and publishes
-	// to it through the client for commands. If nobody receives the message, the link is not connected to the server that executes the scripts, so
-	// it connects again. Own is nil on a cluster, where links do not make this check.
+	// a message to it through the client for commands. If the message has no receiver, the client and the link are connected to different servers,
+	// so the link connects again. Own is nil on a cluster, where links do not make this check.
 	Own func() (channel string, err error)
 }
 
@@ -47,7 +47,7 @@ func New(c Config) *subscriber {
 // master, and a channel follows its hash slot.
 //
 // No wake-up is ever lost. After anything that may have lost a message, the subscription is confirmed again, and the confirmation wakes every
-// waiter of the channel. If Redis refuses to subscribe to a channel, the subscriber tries again with back-off, for each channel by itself.
+// waiter of the channel. If Redis refuses to subscribe to a channel, the subscriber tries again with back-off. Each channel has its own back-off.
 type subscriber struct {
 	Config
 
@@ -59,8 +59,8 @@ type subscriber struct {
 	againAt  time.Duration
 }
 
-// channelState is a channel that has waiters, or that Redis has refused. Without waiters, a refused channel is kept until the pause before the next
-// attempt has ended.
+// channelState is a channel that has waiters, or that Redis has refused. A refused channel is kept, even without waiters, until the pause that
+// follows the refusal has ended.
 type channelState struct {
 	name    string
 	link    *link // nil if the master is not known yet or Redis has refused to subscribe
@@ -91,7 +91,7 @@ type (
 	FollowSlots struct{}
 	// linkUpdated says that something has happened to channels of a link.
 	linkUpdated struct{ link *link }
-	// linkTrouble says that a connection has broken or could not be made, so the slots of its channels may have another master now.
+	// linkTrouble says that the connection of a link has broken or could not be made. The slots of the link's channels may have another master now.
 	linkTrouble struct{ link *link }
 	// linkDue says that it is time to compare the master of a link with the masters that have the slots of its channels.
 	linkDue struct{ link *link }
@@ -106,8 +106,8 @@ type (
 const (
 	// linkRest is the time for which a connection stays open after the last waiter has left.
 	linkRest = 10 * time.Second
-	// refusalsMax is the number of refusals in a row after which an event reports them. These refusals take a second or
-	// two. A refusal that a retry would not change (scripts.Rejected) is reported earlier.
+	// refusalsMax is the number of refusals in a row after which the subscriber emits an event. With back-off, these attempts take a second or two.
+	// A refusal that a retry would not change (scripts.Rejected) is reported earlier.
 	refusalsMax = 8
 )
 
@@ -156,8 +156,8 @@ func (s *subscriber) watch(c actor.Context, m Subscribe) {
 	}
 }
 
-// unwatch removes a waiter, and drops the channel if no other waiter is left. A refused channel stays until its pause has ended. Otherwise waiters
-// that come and go would cause an attempt each time, in spite of the back-off.
+// unwatch removes a waiter, and drops the channel if no other waiter is left. But a refused channel is kept until its pause has ended. If it were
+// dropped, the next waiter would subscribe at once, in spite of the back-off.
 func (s *subscriber) unwatch(c actor.Context, m Unsubscribe) {
 	state := s.channels[m.Channel]
 	if state == nil {
@@ -238,9 +238,9 @@ func (s *subscriber) followSlots(c actor.Context, of *link) {
 	}
 }
 
-// onUpdates passes the updates of a link on to the waiters. A channel may be confirmed again, because the connection was replaced, or be confirmed
-// after refusals. In both cases messages may have been lost, so many waiters may try at once. ChannelReady therefore says how many channels share the
-// connection (Among), and the waiters spread their attempts.
+// onUpdates passes the updates of a link on to the waiters. If the server confirms a subscription again after a reconnection, or for the first time
+// after refusals, messages may have been lost. All waiters of the link's channels might then try at the same time. To let them spread their attempts,
+// ChannelReady says how many channels share the connection (Among).
 func (s *subscriber) onUpdates(c actor.Context, l *link) {
 	again, pauses := 0, map[int]time.Duration{}
 	told := l.updates()
@@ -329,8 +329,9 @@ func (s *subscriber) retry(c actor.Context) {
 	}
 }
 
-// tell sends a message to each waiter, and moves the first one behind the others. Whoever gets the message of a release first also tries first, as
-// Send usually runs the actor. In a fixed order, the first one would have the lock nearly always, and the last one nearly never.
+// tell sends a message to each waiter, and then moves the first waiter to the end of the list. Send usually runs the receiving actor at once, so the
+// first waiter in the list is also the first to try to acquire the lock. If the order never changed, this waiter would nearly always get the lock,
+// and the last waiter nearly never.
 func (c *channelState) tell(message any) {
 	for _, who := range c.waiting {
 		who.Send(message)
@@ -353,7 +354,7 @@ func (s *subscriber) stop(done chan struct{}) {
 	}()
 }
 
-// closeLink closes a link in the background, because a handshake may be in progress.
+// closeLink closes a link in the background, because link.close waits for a handshake that is in progress.
 func (s *subscriber) closeLink(l *link) {
 	if l.closing != nil {
 		l.closing.Stop()

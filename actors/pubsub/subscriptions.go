@@ -11,8 +11,8 @@ import (
 // subscriptions compares the channels that a link should be subscribed to with those that it is subscribed to, and decides what to send. It
 // does no I/O.
 //
-// The server replies in the order of the commands, so a refusal belongs to the oldest command without a reply. That is why a channel is in at
-// most one command without a reply: otherwise the reply to a second command could be taken for the reply to the first.
+// The server replies in the order of the commands, so a refusal belongs to the oldest command without a reply. A channel is in at most one command
+// without a reply. If it were in two, the reply to the second command could be taken for the reply to the first.
 type subscriptions struct {
 	sharded bool
 	wanted  map[string]bool // true if the channel gets a command of its own: Redis rejects a whole command if one of its channels is forbidden
@@ -97,7 +97,7 @@ func (s *subscriptions) next() (send []ask) {
 	for _, channel := range slices.Sorted(maps.Keys(s.changed)) {
 		single, wanted := s.wanted[channel]
 		switch {
-		case s.asking[channel] || wanted == s.has[channel]: // send nothing: an earlier command has no reply yet, or nothing is to be changed
+		case s.asking[channel] || wanted == s.has[channel]: // send nothing: an earlier command has no reply yet, or there is nothing to change
 		case !wanted:
 			off = append(off, channel)
 		case !single:
@@ -216,9 +216,9 @@ func (s *subscriptions) pong() error {
 	return nil
 }
 
-// refused notes that the server has replied to the oldest command with an error. If that was a command to subscribe, its channels are no longer
-// wanted: the subscriber itself tries again later. If it was a command to unsubscribe, the link stays subscribed to its channels and repeats the
-// command after tick.
+// refused notes that the server has replied to the oldest command with an error. If the command was to subscribe, its channels are no longer wanted
+// here; the subscriber tries again later. If the command was to unsubscribe, the link stays subscribed to the channels of the command, and
+// unsubscribes again after the next call of tick.
 func (s *subscriptions) refused() (ask, error) {
 	if len(s.asked) == 0 {
 		return ask{}, errUnasked

@@ -10,7 +10,7 @@ import (
 // ReplyWait is the longest time for which one pipeline may read from its connection, or write to it, even if the client's options allow more.
 const ReplyWait = 5 * time.Second
 
-// Silence is how long a server may take to reply before that counts as an outage.
+// Silence is the longest time that a server may take to reply. A longer silence counts as an outage.
 const Silence = 500 * time.Millisecond
 
 // hasty returns a client like the given one, with timeouts of at most Silence. It returns nil if the client is not a *redis.Client: other types
@@ -22,9 +22,9 @@ func hasty(client redis.UniversalClient) redis.UniversalClient {
 	return bounded(client, Silence)
 }
 
-// bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. If the user's timeouts are long
-// or off, a connection that has died silently would block the gateway's worker that uses it. In the end all workers could hang although Redis serves
-// again, and Close would wait for them. A client that is not a *redis.Client stays as it is.
+// bounded returns a client with the same connections and hooks, and with timeouts of at most `most`. If the user's timeouts are long or disabled, a
+// worker of the gateway whose connection has died silently would be blocked. In the end all workers could be blocked, even after Redis has become
+// available again, and Close would wait for them. A client that is not a *redis.Client is returned as it is.
 func bounded(client redis.UniversalClient, most time.Duration) redis.UniversalClient {
 	c, single := client.(*redis.Client)
 	t := timeoutsOf(client)

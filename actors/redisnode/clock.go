@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Clock estimates the server's time from samples of it. The estimate is the time in the sample plus the time since the sample was received. The
-// server took the sample before this process received it, so the estimate may be behind the server's clock, but is never ahead
-// of it. That is the safe side: the server may refuse a call a little early, but it never executes a call too late.
+// Clock estimates the server's time from a sample, which is the server's time in a reply. The estimate is the sample plus the time since the reply
+// was received. The server took the sample before this process received the reply, so the estimate may be behind the server's clock, but is never
+// ahead of it. The deadlines in calls are made from the estimate, so the server may refuse a call a little early, but never executes a call too late.
 type Clock struct {
 	mu       sync.Mutex
 	sampled  bool
@@ -74,9 +74,10 @@ func (s *Clock) Set(server, received time.Duration) {
 	s.offset, s.received, s.sampled = server-received, received, true
 }
 
-// Peaks remembers for each part of the cluster which clock was furthest ahead lately: the present master's, or a previous master's. Fencing tokens
-// are made from the clock of the master. A failover may lose the counter of tokens and lead to a master whose clock is behind. Then tokens continue
-// from the clock of the previous master until the new clock has caught up, so that no token is smaller than an earlier one.
+// Peaks remembers, for each slot of the cluster, the clock that was furthest ahead in the last minute (peakFor): the clock of the present master or
+// of a previous one. Fencing tokens are made from the master's clock. A failover may lose the counter of tokens, and the clock of the new master may
+// be behind. Tokens then follow the clock of the previous master until the new master's clock has caught up, so no token is smaller than an earlier
+// one.
 type Peaks struct {
 	mu     sync.Mutex
 	ofPart map[uint16]peak
@@ -87,11 +88,11 @@ type peak struct {
 	seen   time.Duration // when that clock was last used
 }
 
-// peakFor is how long tokens continue from the clock of a previous master after a failover. If the clocks of a master and its replica differ by more
-// than that, tokens may be out of order after a failover.
+// peakFor is the time after a failover for which tokens follow the clock of the previous master. If the clock of the new master is behind by more
+// than peakFor, it has not caught up by then, and new tokens may be smaller than earlier ones.
 const peakFor = time.Minute
 
-// Time converts an instant to the server's time, by the clock that is ahead: the present master's, or a previous master's.
+// Time converts an instant to the server's time. It uses the clock that is furthest ahead: the present master's, or a previous master's.
 func (p *Peaks) Time(part uint16, present *Clock, instant time.Duration) time.Duration {
 	offset := present.Time(0)
 	p.mu.Lock()

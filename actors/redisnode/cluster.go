@@ -20,8 +20,8 @@ const DiscoverWait = 2 * time.Second
 // ErrNoMaster is the error if the masters are known, but none of them serves a key.
 var ErrNoMaster = errors.New("none is said to serve a key")
 
-// Cluster has the masters of a Redis Cluster as go-redis knows them. go-redis discovers the masters again when it needs its list of them and the
-// list is older than ClusterStateReloadInterval (60 s by default). Suspect makes it do so earlier.
+// Cluster has the masters of a Redis Cluster as go-redis knows them. If the list of masters in go-redis is older than ClusterStateReloadInterval
+// (60 s by default), go-redis discovers the masters again at the next use of the list. Suspect starts a discovery earlier.
 type Cluster struct {
 	client    *redis.ClusterClient
 	tells     *PublishMode
@@ -29,7 +29,7 @@ type Cluster struct {
 	known     atomic.Bool
 
 	asks       chan struct{} // has an entry for each question in flight, that is, for each call of askWho that has not returned
-	suspicions atomic.Int64  // 0 if no discovery is in progress; if it grows during a discovery, another one follows
+	suspicions atomic.Int64  // 0 if no discovery is in progress; Suspect adds 1, and if it does so during a discovery, another discovery follows
 	background sync.WaitGroup
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
@@ -137,9 +137,9 @@ func (c *Cluster) Drop(n *Node) {
 	}
 }
 
-// AtAddr returns the node at an address. A master that is about to get its first slot already receives calls for the slot's keys (ASK), but go-redis
-// lists only masters that have slots. For such a master, AtAddr makes a client with the options and hooks of the client of `by`, the node that
-// redirects the call.
+// AtAddr returns the node at an address to which the node `by` redirects a call. A master that is about to get its first slot already receives calls
+// for the slot's keys (ASK), but go-redis lists only masters that have slots. For a master that go-redis does not list, AtAddr makes a client, with
+// the options and hooks of by's client.
 func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	host, port, _ := net.SplitHostPort(addr)
 	named := optionsOf(by.Client)
@@ -199,15 +199,15 @@ func (c *Cluster) Close() {
 	}
 }
 
-// PublishCommand returns an argument that go-redis writes as PUBLISH or SPUBLISH. The mode at the time of writing decides between them.
+// PublishCommand returns an argument that go-redis writes as PUBLISH or SPUBLISH, according to the mode at the time of writing.
 func (c *Cluster) PublishCommand() any { return c.tells }
 
 // Part returns the slot of the keys of a name.
 func (c *Cluster) Part(raw string) uint16 { return scripts.Slot(raw) }
 
-// Suspect discovers the masters again, in the background. Unlike ReloadState of go-redis, it asks further nodes if one has not answered within
-// askAgain. A suspicion during a discovery leads to another discovery after a pause, because the answer of the present discovery may be older than
-// the suspicion.
+// Suspect discovers the masters again, in the background. Unlike ReloadState of go-redis, it asks further nodes if a node has not answered within
+// askAgain. If Suspect is called during a discovery, another discovery follows after a pause, because the answer to the present one may be older
+// than the call.
 func (c *Cluster) Suspect() {
 	if c.suspicions.Add(1) > 1 {
 		return

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// go-redis asks one node after the other for the masters, in random order, and waits for a silent node as long as the client's timeouts allow. So a
-	// discovery asks go-redis again every askAgain until the first answer arrives, asksMax times at most.
+	// Until the first answer arrives, a discovery asks go-redis for the masters every askAgain, at most asksMax times. The reason is that go-redis
+	// asks one node after the other, in random order, and waits for a silent node until the client's timeout has passed.
 	askAgain = 100 * time.Millisecond
 	asksMax  = 8
 	// asksHanging is the maximum number of questions in flight, in all discoveries together. If the client has no timeouts, a question to a silent node
-	// hangs for as long as the node is silent. Such questions accumulate: there are four discoveries a second, and in a cluster of six nodes about every
-	// sixth discovery asks the silent node first.
+	// hangs until the node answers. Such questions accumulate: there are up to four discoveries a second, and if one of six nodes is silent, every
+	// sixth discovery or so asks this node first.
 	asksHanging = 64
 	// suspectAgain is the pause before the next discovery.
 	suspectAgain = 200 * time.Millisecond
@@ -82,9 +82,9 @@ func (c *Cluster) askWho(ctx context.Context) (masters []*redis.Client, err erro
 	return masters, err
 }
 
-// inBackground runs a function on another goroutine, because go-redis may block the function for longer than the caller wants to wait for the result.
-// If the client has timeouts that bound the function, Close waits for it. If not, the function may not end before the user closes the client, so
-// Close does not wait.
+// inBackground runs a function on another goroutine, because go-redis may block for longer than the caller wants to wait. If the timeouts of the
+// client are at most ReplyWait, Close waits for the function. If they are longer or disabled, Close does not wait, because the function may be
+// blocked until the user closes the client.
 func (c *Cluster) inBackground(f func()) {
 	if timeoutsOf(c.client).bounded() {
 		c.background.Go(f)
@@ -119,9 +119,8 @@ func (c *Cluster) decide(ctx context.Context, masters []*redis.Client) error {
 	return err
 }
 
-// decideBy asks one master. alone is true if there is no other master. A cluster client with a ClusterSlots function need not lead to a cluster:
-// go-redis makes such a client for Sentinel, and that client leads to one master and its replicas. In that case, releases are published with plain
-// PUBLISH.
+// decideBy asks one master. alone is true if there is no other master. If the client has a ClusterSlots function, the master may not belong to a
+// cluster: go-redis also makes such a cluster client for Sentinel, with one master and its replicas. Releases are then published with plain PUBLISH.
 func (c *Cluster) decideBy(ctx context.Context, master redis.UniversalClient, alone bool) error {
 	if alone && c.client.Options().ClusterSlots != nil {
 		switch clustered, err := isCluster(ctx, master); {

@@ -25,7 +25,7 @@ type Errors struct {
 	cluster bool   // redirections are normal
 	closes  string // why a server closes a connection
 	secrets secrets
-	last    atomic.Pointer[error] // the error of the latest batch, or nil if that batch has reached Redis
+	last    atomic.Pointer[error] // the error that Remember has kept, or nil
 }
 
 // ErrorsOf returns the Errors of a client.
@@ -37,7 +37,7 @@ func ErrorsOf(client redis.UniversalClient) *Errors {
 		o := client.Options()
 		security = o.TLSConfig
 		c.secrets = newSecrets(login{[]string{o.Addr}, o.Username, o.Password})
-		if strings.ContainsAny(o.Addr, ":/") { // without these characters it is a word of go-redis, such as FailoverClient
+		if strings.ContainsAny(o.Addr, ":/") { // an Addr without these characters is a placeholder of go-redis, such as FailoverClient
 			c.Name = "Redis at " + c.secrets.conceal(o.Addr)
 		}
 	case *redis.ClusterClient:
@@ -47,8 +47,8 @@ func ErrorsOf(client redis.UniversalClient) *Errors {
 		c.Name, c.cluster = "the cluster", true
 	}
 	if security != nil && len(security.Certificates) == 0 && security.GetClientCertificate == nil {
-		// In TLS 1.3, the client sends its first command before the server has verified the client's certificate. If the server rejects the certificate and
-		// closes the connection, the kernel may report the closed connection before the client has read the alert with the reason.
+		// If the server requires a client's certificate, it sends an alert with the reason and closes the connection. In TLS 1.3, the client has
+		// already sent its first command by then, so it may get the error of a closed connection and never read the alert.
 		c.closes = "restarted, maxclients reached, or a client's certificate required"
 	}
 	return c
@@ -131,8 +131,8 @@ func (c *Errors) ExplainWithHint(err error) error {
 	return err
 }
 
-// RecoverTo is deferred where the runtime calls go-redis on a goroutine of its own. It turns a panic in the user's client, in a hook or in a
-// function of its options, into an error.
+// RecoverTo is deferred where the runtime calls go-redis on a goroutine of its own. If the user's client panics (in a hook, or in a function of the
+// client's options), RecoverTo turns the panic into an error.
 func RecoverTo(err *error) {
 	if value := recover(); value != nil {
 		*err = Panicked(value)
@@ -151,9 +151,8 @@ func IsTimeout(err error) bool {
 // IsNoScript reports whether the server does not know a script, so that it has to be loaded.
 func IsNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
 
-// closedByPeer recognizes the errors of a connection that the server has closed. A server with too many clients accepts a connection,
-// writes an error and closes. go-redis reads that error as the reply to HELLO and continues, so only the end of the connection is seen
-// here.
+// closedByPeer recognizes the errors of a connection that the server has closed. A server with too many clients accepts a connection, writes an error
+// and closes the connection. go-redis takes that error for the reply to HELLO and continues, so the engine sees only that the connection was closed.
 func closedByPeer(err error) bool {
 	for _, sign := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, sign) {
@@ -163,8 +162,8 @@ func closedByPeer(err error) bool {
 	return false
 }
 
-// Remember gets the error of a batch, or nil, and reports whether the batch has reached Redis. If it has not, Remember keeps the error
-// until another batch has reached Redis.
+// Remember gets the error of a batch, or nil, and reports whether the batch has reached Redis. If the batch has not reached Redis, Remember keeps
+// the error until another batch has. It does not keep the engine's own errors, which say nothing about the cause.
 func (c *Errors) Remember(err error) (reached bool) {
 	switch {
 	case err == nil, scripts.Reached(err):
@@ -198,7 +197,7 @@ func (c *Errors) WithLast(err error) error {
 	return err
 }
 
-// Last returns the error that Remember has kept, or nil if the latest batch has reached Redis.
+// Last returns the error that Remember has kept, or nil if it has kept none.
 func (c *Errors) Last() error {
 	if last := c.last.Load(); last != nil {
 		return *last
