@@ -20,7 +20,7 @@ type batch struct {
 	node  *redisnode.Node
 	acked bool
 	hasty bool // sent by the caller of Run, not by a worker
-	away  bool // its calls are redirected ones; the batch has a goroutine of its own (redirect.go)
+	away  bool // its calls were redirected; a goroutine of its own sends the batch (redirect.go)
 	leash
 	calls  []*rpc.Call
 	claims []claim // by call
@@ -31,7 +31,7 @@ type batch struct {
 	begun time.Duration // when the batch was taken from the line
 	due   time.Duration // the earliest deadline of a call without an answer
 	vain  bool          // the batch has been counted as one that did not reach Redis
-	given bool          // the batch was given up: all its calls are answered, and another worker has replaced the one that hangs with it
+	given bool          // the batch was given up: all its calls are answered, and a new worker has replaced the worker that hangs in sending it
 
 	// owned by the worker
 	*scratch
@@ -43,8 +43,8 @@ type batch struct {
 	missing   []*scripts.Script // scripts that the server lacks
 }
 
-// leash is the context of a batch. It ends when all calls of the batch have been given up. If a batch ends normally, a later batch uses its leash
-// again.
+// leash is the context of a batch. The gateway cancels the context when it gives the batch up. If a batch ends normally, its leash is used again
+// for a later batch.
 type leash struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -57,8 +57,8 @@ type claim struct {
 }
 
 const (
-	bundleMin = 4  // smaller bundles are not worth the additional script that executes them
-	bundleMax = 64 // calls in a bundle; while a server executes a bundle (about 0.2 ms, longer if waiters leave a long queue), it serves no other client
+	bundleMin = 4  // a smaller bundle saves less than its additional script costs
+	bundleMax = 64 // calls in a bundle; a server that executes a bundle serves no other client (about 0.2 ms, more if waiters leave long queues)
 )
 
 // parcel is one command of a pipeline: a call, or a bundle of calls of the same script.
@@ -73,7 +73,7 @@ type reply struct {
 	node    *redisnode.Node // the node that sent it
 	value   any
 	err     error
-	unacked error // why the script's writes may be on too few replicas; nil if enough replicas have acknowledged, or if none had to
+	unacked error // why the script's writes may be on too few replicas; nil if enough have acknowledged, or if none need to acknowledge
 }
 
 // scratch is memory that a worker uses for one batch after the other.
@@ -104,12 +104,13 @@ func (b *batch) client(n *redisnode.Node) redis.UniversalClient {
 	return n.Client
 }
 
-// errApart is the reply to each call of a bundle that Redis has refused as a whole, because the Redis user lacks a right that one of the calls needs.
-// Each of these calls is then sent again by itself.
+// errApart is the reply to every call of a bundle if Redis has refused the whole bundle. Redis does so if the Redis user lacks a right that one of
+// the calls needs. Then each call of the bundle is sent again by itself.
 var errApart = errors.New("not together with others")
 
-// pack makes parcels of the open calls. On a cluster calls are not bundled, because one script can reach one slot only. Calls of a bundle
-// keep their order, but calls of other scripts may overtake them. This does no harm: an actor that needs an order has one call in flight at a time.
+// pack makes parcels of the open calls. On a cluster calls are not bundled, because one script can reach one slot only. Calls of the same script keep
+// their order, but calls of different scripts may change their order. This does no harm: an actor whose calls must be executed in order has only one
+// call in flight at a time.
 func (b *batch) pack(open []int) []parcel {
 	parcels, groups := b.parcels[:0], b.groups[:0]
 	for k, i := range open {
@@ -161,8 +162,8 @@ func (b *batch) scriptCalls(calls []int) []*scripts.Call {
 }
 
 // unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. The parameter `unacked` is the outcome of the
-// pipeline's WAIT. This outcome is stored for each call separately, because a redirected call belongs to a second pipeline, which goes to another
-// server and has its own WAIT.
+// pipeline's WAIT. unpack stores it for each call, because the calls of a batch may have different outcomes: a redirected call is sent again in a
+// second pipeline, to another server, with its own WAIT.
 func (b *batch) unpack(n *redisnode.Node, parcels []parcel, unacked error) {
 	for _, p := range parcels {
 		value, err := p.Result()

@@ -26,10 +26,10 @@ type clusterGateway struct {
 	gateways map[*redisnode.Node]*nodeGateway
 	waiting  line // calls whose master is not known yet
 	learning bool
-	failures int         // how many discoveries in a row did not find the master of every waiting call
+	failures int         // consecutive discoveries after which at least one waiting call still had no known master
 	pause    clock.Timer // before the next discovery
 	stopped  bool
-	group    sync.WaitGroup // goroutines that ask the servers, and gateways that stop
+	group    sync.WaitGroup // waits for the goroutine that discovers the masters, and for gateways that are being stopped
 }
 
 // nodeGateway is the gateway to one master.
@@ -143,13 +143,14 @@ func (x *clusterGateway) learn() {
 	})
 }
 
-// onLearned sends the calls that have waited. If the masters are still unknown, it refuses the calls whose time to wait is over.
+// onLearned handles the end of a discovery. If the discovery has succeeded, onLearned forwards the waiting calls. Calls whose master is still unknown
+// go on waiting, but onLearned refuses those that have waited too long.
 func (x *clusterGateway) onLearned(err error) {
 	if err == nil {
 		for _, call := range x.waiting.all() {
 			x.forward(call, false)
 		}
-		err = redisnode.ErrNoMaster // the masters are known, so the slots of the calls that still wait have no master
+		err = redisnode.ErrNoMaster // the masters are known; if a call still waits, its slot has no master
 	}
 	for _, call := range x.waiting.sweep(x.sender.Clock.Now(), 0) {
 		x.refuse(call, x.sender.Errors.Explain(fmt.Errorf("the cluster's masters are not known: %w", err)))

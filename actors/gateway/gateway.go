@@ -56,9 +56,9 @@ func New(s *Sender, o Options) Gateway {
 // see whether Redis serves at all. While Redis does not serve, all calls except renewals stay in line, and only a probe is sent now and then
 // (outage.go). So the cost of an outage does not depend on how many calls wait.
 //
-// The gateway uses go-redis's plain pipelines, not its AutoPipeline. AutoPipeline is as fast (bench/inner/gateway_test.go), but a goroutine must
-// wait for each result. AutoPipeline has no deadlines of its own. It does not reveal the instant just before a call is sent, from which a lease
-// counts.
+// The gateway uses go-redis's plain pipelines, not its AutoPipeline. AutoPipeline is as fast (bench/inner/gateway_test.go), but a goroutine must wait
+// for each result. AutoPipeline has no deadlines of its own. It also does not reveal when it sends a call, but a lease counts from the instant just
+// before its call is sent.
 type gateway struct {
 	// fixed at construction
 	sender  *Sender
@@ -74,23 +74,24 @@ type gateway struct {
 	inFlight []*batch         // oldest first
 	free     int              // idle workers
 	stuck    int              // workers that hang with a batch whose calls have all been answered
-	away     map[string]*road // redirected calls, by the address in the first redirection of each call
+	away     map[string]*road // batches of redirected calls, by the address to which their calls were first redirected
 	checkAt  time.Duration
 	timer    clock.Timer
 	unused   []leash // contexts of batches that have ended
 	stopped  bool
 	outage   outage
-	spare    *scratch // the memory of the last batch that a caller sent, for the next one
+	spare    *scratch // memory for the next batch that a caller of Run sends; nil if none is free
 }
 
 const (
 	batchMax = 256 // calls in one pipeline
 	awayMax  = 64  // goroutines that follow redirections to one address
-	StuckMax = 4   // hanging workers that are replaced; if one more hangs, nothing is sent
+	StuckMax = 4   // at most this many hanging workers are replaced; if one more hangs, no batch is sent until one of them returns
 )
 
-// message waits to be sent when the mutex is free. Usually it goes to an actor. A call that belongs to another master goes to the clusterGateway, and
-// a batch that the caller of Run sends goes to `caller`.
+// message waits to be sent when the mutex is free. Usually the receiver is an actor, and the content is its message. There are two other cases. If
+// the content is a *rpc.Call, another master decides about the call, and the clusterGateway receives it. If the content is a *batch, the receiver is
+// a `caller`, which sends the batch to Redis.
 type message struct {
 	to      rpc.Caller
 	content any
@@ -105,15 +106,16 @@ func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 // Submit takes a call.
 func (g *gateway) Submit(call *rpc.Call) { g.deliver(g.take(call, false)) }
 
-// Run takes a call of a goroutine that waits for the result. If the gateway is idle, the goroutine sends the call itself. This costs less CPU than a
-// worker: the worker would have to be woken for the call, and then the goroutine for the result.
+// Run takes a call of a goroutine that waits for the result. If the gateway is idle, the goroutine sends the call itself. This takes less CPU time
+// than to wake a worker for the call, and then to wake the goroutine for the result.
 //
-// A batch that a caller sends ends after redisnode.Silence. In all other respects it is like a batch that a worker sends. Without this limit the
-// caller could be held up for longer, because go-redis does not return when the context of the caller ends, or when the gateway gives the call up. If
-// a read has begun when the batch ends, the read takes up to redisnode.Silence more.
+// If a caller sends a batch itself, the gateway gives the batch up after redisnode.Silence at the latest, and each read from the connection takes at
+// most redisnode.Silence (Node.Hasty). In all other respects the batch is like one that a worker sends. Without these limits the caller could be held
+// up for longer: go-redis does not interrupt a read when the context of the caller ends, or when the gateway gives the call up. If a read has begun
+// when the batch is given up, the caller waits up to redisnode.Silence more.
 func (g *gateway) Run(call *rpc.Call) { g.deliver(g.take(call, true)) }
 
-// take puts a call in line, and returns the messages that are to be sent when the mutex is free.
+// take puts a call in line, or makes a batch of it for the caller of Run. It returns the messages that are to be sent when the mutex is free.
 func (g *gateway) take(call *rpc.Call, run bool) []message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,12 +125,12 @@ func (g *gateway) take(call *rpc.Call, run bool) []message {
 	return g.advance()
 }
 
-// A caller may send its call itself only if Redis has answered within heardWithin. If the last answer is older, a worker sends the call, so that a
-// server that has become silent holds up no caller.
+// A caller may send its call itself only if the last answer of Redis is younger than heardWithin. If it is older, a worker sends the call, because
+// the server may have become silent, and would hold up the caller.
 const heardWithin = time.Second
 
-// letCallerRun decides whether the goroutine that submits a call may send it: only if a worker is idle, no other call waits, Redis serves, and no
-// replicas must acknowledge. If so, it makes a batch of the call, and the call is not put in line.
+// letCallerRun decides whether the goroutine that submits a call may send it. It may only if a worker is idle, no other call waits, Redis serves, and
+// no replicas must acknowledge. Then letCallerRun makes a batch of the call and returns true. The call must then not be put in line.
 func (g *gateway) letCallerRun(call *rpc.Call) bool {
 	now, o := g.sender.Clock.Now(), &g.outage
 	serves := o.vain == 0 && now >= o.pausedUntil && o.heard > 0 && now-o.heard < heardWithin
@@ -147,7 +149,7 @@ func (g *gateway) letCallerRun(call *rpc.Call) bool {
 	return true
 }
 
-// caller sends a batch on the goroutine that delivers the messages.
+// caller is the receiver of a batch that the caller of Run sends: the goroutine that delivers the message sends the batch to Redis.
 type caller struct{ *gateway }
 
 // Send sends the batch.
@@ -302,7 +304,7 @@ func (g *gateway) arm() {
 	g.timer = g.sender.Clock.AfterFunc(delay, func() { g.locked(g.check) })
 }
 
-// check answers the calls whose deadline has passed, or that have waited too long, and replaces workers that hang.
+// check answers calls whose deadline has passed, and calls that have waited in line for too long. It also replaces workers that hang.
 func (g *gateway) check() {
 	g.checkAt = clock.Never
 	if g.stopped {
@@ -322,8 +324,8 @@ func (g *gateway) check() {
 	}
 }
 
-// giveUp answers the calls of a batch whose deadline has passed. When all calls are answered, another worker replaces the one that
-// hangs, unless too many hang already.
+// giveUp answers those calls of a batch whose deadlines have passed. When every call of the batch is answered, giveUp also starts a new worker,
+// because the worker of the batch hangs. It starts none if StuckMax workers hang already.
 func (g *gateway) giveUp(b *batch, now time.Duration) {
 	b.due = clock.Never
 	for i := range b.claims {

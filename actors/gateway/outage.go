@@ -19,7 +19,7 @@ import (
 // option, and never holds calls back, not even in an outage.
 type outage struct {
 	vain        int           // batches in a row that did not reach Redis, or 0 if Redis serves
-	silent      bool          // whether the newest of these batches got no reply; false if Redis refused it
+	silent      bool          // whether the last of these batches got no reply; false if Redis replied that it does not serve
 	probeAt     time.Duration // no probe before this instant
 	pausedUntil time.Duration // when a pause ends at the latest; it ends sooner if the renewals are answered; 0 without a pause
 
@@ -56,8 +56,8 @@ func (o *outage) opensAt() time.Duration {
 	return o.pausedUntil
 }
 
-// detectRecovery notes whether a batch was served, and tells the watchdog if that ends an outage. A batch that was served only after
-// redisnode.Silence also counts as the end of an outage.
+// detectRecovery notes whether a batch was served. If an outage ends with this batch, detectRecovery tells the watchdog. A batch that was served only
+// after redisnode.Silence also counts as the end of an outage.
 func (g *gateway) detectRecovery(b *batch) {
 	now, o := g.sender.Clock.Now(), &g.outage
 	if !b.reached {
@@ -78,8 +78,8 @@ func (g *gateway) detectRecovery(b *batch) {
 	g.outgoing = append(g.outgoing, message{g.sender.Renewer, back})
 }
 
-// inVain counts a batch that did not reach Redis. It counts no batch twice, and ignores a batch if a newer one has reached Redis. After the first
-// failed batch, a probe is sent at once, because often only one connection has broken.
+// inVain counts a batch that did not reach Redis, unless the batch has been counted already, or a newer batch has reached Redis. After the first
+// failed batch, a probe may be sent at once, because often only one connection has broken.
 func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 	o := &g.outage
 	if b.vain || b.begun < o.reached {
@@ -91,9 +91,9 @@ func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 	}
 }
 
-// returnStrays acts when batches of this gateway fail or hang (doubtedAt). It starts a discovery of the masters every lookWait. If the key of the
-// first waiting call belongs to another master now, it sends all waiting calls back to the clusterGateway. It needs no worker, so it also works when
-// all workers hang.
+// returnStrays looks for another master while calls wait and batches fail or hang (doubtedAt). It starts a discovery of the masters every lookWait.
+// If the key of the first waiting call now belongs to another master, returnStrays sends all waiting calls back to the clusterGateway. This needs no
+// worker, so it works even if all workers hang.
 func (g *gateway) returnStrays(now time.Duration) {
 	o := &g.outage
 	if g.waiting.len() == 0 || now < g.doubtedAt() {
@@ -111,8 +111,8 @@ func (g *gateway) returnStrays(now time.Duration) {
 	}
 }
 
-// doubtedAt returns the instant from which there is reason to look for another master. If batches fail, that is 0, so there is reason at once.
-// Otherwise it is the instant at which the oldest batch has been in flight for lookWait.
+// doubtedAt returns the instant from which returnStrays looks for another master. If the last batch failed, doubtedAt returns 0, which means at once.
+// If not, it returns the instant at which the oldest batch will have been in flight for lookWait.
 func (g *gateway) doubtedAt() time.Duration {
 	if g.outage.vain > 0 {
 		return 0

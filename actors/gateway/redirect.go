@@ -44,7 +44,7 @@ func hostPort(addr string) string {
 	return net.JoinHostPort(strings.Trim(addr[:colon], "[]"), addr[colon+1:])
 }
 
-// split divides calls into those whose reply counts, and those that the node of a cluster has redirected.
+// split divides the open calls into two groups: calls that the node has answered (`here`), and calls that it has redirected (`away`).
 func (b *batch) split(open []int) (here, away []int) {
 	for _, i := range open {
 		if _, moved := redirected(b.replies[i].err); moved {
@@ -153,8 +153,8 @@ func (s *Sender) runAway(b *batch) {
 	b.returned = true
 }
 
-// follow sends the redirected calls to the masters that the replies name. If a call cannot be sent to its target, the call keeps the redirection as
-// its reply, which counts as a refusal.
+// follow sends the redirected calls to the masters that the redirections name. If a call cannot be sent there, its reply is still the redirection. A
+// redirection counts as a refusal of the call.
 func (s *Sender) follow(b *batch, open []int) {
 	type hop struct {
 		to target
@@ -188,9 +188,9 @@ func (s *Sender) follow(b *batch, open []int) {
 	}
 }
 
-// exchangeAt sends a few calls to another node as one pipeline. The pipeline loads their scripts first, because the node may not have them. go-redis
-// closes its client for a node that was away for a minute. If the client is closed, the calls keep their redirections as replies, and later calls use
-// a new client.
+// exchangeAt sends a few calls to another node as one pipeline. The pipeline also loads the script of each call, because the node may not have it. If
+// a node was missing from the cluster for a minute, go-redis closes its client for the node. If the client is closed, the replies to the calls are
+// still their redirections, and later calls use a new client.
 func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
 	if !n.Clock.Known() {
 		if err := s.askTime(b, n); err != nil {
@@ -231,7 +231,7 @@ func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) 
 	b.unpack(n, parcels, unacked)
 }
 
-// dropClosed forgets a node if the error shows that its client is closed. It returns true if so.
+// dropClosed forgets a node, and returns true, if the error shows that the client of the node is closed.
 func (s *Sender) dropClosed(n *redisnode.Node, err error) bool {
 	closed := errors.Is(err, redis.ErrClosed)
 	if closed {
