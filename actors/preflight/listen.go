@@ -27,7 +27,9 @@ func (c *check) listen(ctx context.Context, channels []subscription, f func(pubs
 	if err == nil {
 		f(pubsub, in)
 	}
-	_ = pubsub.Close() // not deferred: after a panic of go-redis in a reconnect, Close may hang on a locked mutex, and no connection is open
+	// Close is not deferred. If go-redis panics while it connects again, a mutex may stay locked, and Close would wait for it for ever. No connection
+	// is open in that case, so Close is not needed.
+	_ = pubsub.Close()
 }
 
 // eachChannel sends one command for each channel, and then reads the answers. It does not name all channels in one command, because the server

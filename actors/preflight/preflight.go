@@ -23,7 +23,7 @@ import (
 const (
 	checkWait = 10 * time.Second // the time limit of a check, whatever ctx allows
 	mostBytes = 64 << 10         // a longer pipeline is split: a client's ReadTimeout is for a whole pipeline, and networks may be slow
-	noLimit   = 1 << 53          // the latest instant for the calls of a check, in ms of server time: far in the future, and exact in Lua
+	noLimit   = 1 << 53          // the server time, in ms, that a check passes to SetNotAfter: far in the future, and exact in Lua
 )
 
 // Config is what a check needs from its runtime.
@@ -35,7 +35,7 @@ type Config struct {
 	AckReplicas int
 	Linger      bool                                      // the runtime has a demand channel
 	NewID       func() string                             // makes the id of a grant
-	NewName     func() string                             // makes the end of a throw-away name; never returns the same twice
+	NewName     func() string                             // returns what follows throwAwayMark in a throw-away name; never the same text twice
 	Key         func(name string) (key string, err error) // the key of a name
 	Asking      *sync.WaitGroup                           // goroutines that may outlive Check, waiting for go-redis
 }
@@ -157,8 +157,8 @@ type check struct {
 	user string // the user of the connection, for messages
 }
 
-// reach pings the server. go-redis may dial for longer than the whole check may take. reach does not wait that long, so that the check ends in time
-// to name the silent server.
+// reach pings the server. go-redis may dial for longer than the time limit of the whole check. reach gives up sooner, so that the check can still
+// name the server that does not answer.
 func (c *check) reach(ctx context.Context) error {
 	answer := make(chan error, 1)
 	c.Asking.Go(func() {

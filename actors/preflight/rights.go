@@ -18,18 +18,18 @@ type need struct {
 	rule  string // in the syntax of ACL SETUSER
 	what  string // what the user cannot do without it
 	kinds []string
-	err   error // the refusal that shows that the right is missing, or errUntried; nil if the right is not known to be missing
+	err   error // the refusal that shows that the right is missing; errUntried if the right could not be tried; nil in all other cases
 }
 
-// deniedBy notes that the right to call a command is missing.
+// deniedBy notes that n, the right to call a command, is missing. It does nothing if d is about the right to a key or channel.
 func (n *need) deniedBy(d denial) {
 	if d.command {
 		n.err = d.err
 	}
 }
 
-// needs holds each right once, in the order in which they were added. It also holds the questions whose answers show which rights are missing. The
-// questions about all kinds are collected before any is asked, so that a check needs few exchanges with the server.
+// needs holds each right once, in the order in which the rights were added. It also holds the questions to the server. Their answers show which
+// rights are missing. A check collects the questions about all kinds of locks and asks them together, so it needs few exchanges with the server.
 type needs struct {
 	list     []*need
 	calls    []scripts.Call
@@ -84,8 +84,7 @@ func (c *check) rights(ctx context.Context, trials []trial) []finding {
 	return findings
 }
 
-// sent tries the commands that the runtime itself sends. It returns false if scripts cannot be called, because then nothing else can be
-// tried.
+// sent tries the commands that the runtime itself sends. It reports whether scripts can be called. If not, the other rights cannot be tried.
 func (c *check) sent(ctx context.Context, n *needs) bool {
 	none := scripts.CheckCommands(nil)
 	rules, commands := []string{"ping", "time"}, [][]any{{"ping"}, {"time"}}
@@ -151,7 +150,7 @@ func (c *check) askChannels(ctx context.Context, n *needs) {
 	})
 }
 
-// key adds the right to use a key in a kind's scripts, and the question whether the user has it.
+// key adds the right to use a key in a kind's scripts, and a question whose answer shows whether the user has that right.
 func (n *needs) key(kind *scripts.Kind, key string) {
 	pattern := patternOf(key)
 	need := n.add(kind, "~"+pattern, "use keys like "+pattern+" in scripts")
@@ -181,11 +180,12 @@ func (n *needs) commands(t trial) {
 // errUntried is the refusal for a right that cannot be tried yet, because other rights are missing.
 const errUntried = refusalOf("NOPERM it cannot be tried before the other rights are there")
 
-// pushes reports whether the scripts call RPUSH, the one command that leaves something behind.
+// pushes reports whether the scripts call RPUSH. Trying RPUSH adds an element to the key. Trying any other command changes nothing.
 func (t trial) pushes() bool { return slices.Contains(t.needed.Commands, "rpush") }
 
-// rpush adds the question about RPUSH, if the scripts call RPUSH. The question leaves nothing behind. It is asked only if the user may call DEL or
-// LPOP, which removes what RPUSH has added. If the right to the key is missing, the server refuses RPUSH, too.
+// rpush adds the question about RPUSH, if the scripts call RPUSH. The question runs RPUSH, and then DEL or LPOP to remove what RPUSH has
+// added. So the question is asked only if the user may call DEL or LPOP. If the right to the key is missing, the server refuses RPUSH, too, and there
+// is nothing to remove.
 func (n *needs) rpush(t trial) {
 	if !t.pushes() {
 		return
@@ -271,7 +271,8 @@ func (n *needs) channel(kind *scripts.Kind, channel string, sharded bool) {
 	})
 }
 
-// patternOf returns the pattern for all keys or channels like this one, which was made from a throw-away name.
+// patternOf takes a key or channel that was made from a throw-away name. It returns the ACL pattern for the keys or channels that are made from
+// other names in the same way.
 func patternOf(key string) string {
 	if before, _, found := strings.Cut(key, throwAwayMark); found {
 		return before + "*"

@@ -52,14 +52,14 @@ func unreachable(by *redisnode.Errors, err error) finding {
 
 // about is what a server reports about itself. A field is "" if the server does not report it.
 type about struct {
-	version  string // the version of Redis; "" for other servers, such as Valkey, which report the version of Redis that they are compatible with
+	version  string // the version of Redis; "" for Valkey, whose redis_version is only the version of Redis that it is compatible with
 	role     string
 	mode     string
 	policy   string
 	replicas string
 }
 
-// about asks by INFO, and by HELLO if that fails: the runtime does not need INFO, so the user may have no right to it.
+// about calls INFO. If INFO fails, about calls HELLO: the runtime does not need INFO, so the user may have no right to call it.
 func (c *check) about(ctx context.Context) (a about) {
 	if reply, err := c.ask(ctx, "info"); err == nil {
 		info, _ := reply.(string)

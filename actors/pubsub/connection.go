@@ -11,8 +11,9 @@ import (
 
 // connection is a connection of a link. One goroutine reads, and another one writes subscriptions.
 //
-// By itself, go-redis would connect again after an error and subscribe to all channels in one command, and a refusal of that command would be lost.
-// So go-redis must not connect again: each connection of a link has a PubSub of its own, and uses it under the context redisnode.Connected.
+// By itself, go-redis would connect again after an error, and subscribe to all channels in one command. If the server refused that command, the
+// refusal would be lost. So go-redis must not connect again: each connection of a link has a PubSub of its own, and uses it under the context
+// redisnode.Connected.
 type connection struct {
 	pubsub *redis.PubSub
 	server *redisnode.Node
@@ -49,15 +50,16 @@ func (l *link) connect(try int) (worked bool) {
 	worked = l.read(c)
 
 	// The calls below are not deferred. In read, go-redis calls the user's DialHook while it holds a mutex of the PubSub. If the hook panics or ends its
-	// goroutine, nothing unlocks the mutex, and writer.Wait and pubsub.Close may wait for it for ever. If the hook hangs, this link gets no messages
-	// until the hook returns.
+	// goroutine, the mutex stays locked. Deferred calls would run even then, and writer.Wait and pubsub.Close might never return. If the hook hangs,
+	// this link gets no messages until the hook returns.
 	c.end()
 	writer.Wait()
 	_ = pubsub.Close()
 	return worked
 }
 
-// dial makes a connection and sends a ping. Its context does not bound go-redis's handshake on the new connection; the client's timeouts do.
+// dial makes a connection and sends a ping. go-redis's handshake on the new connection is limited by the client's timeouts, but not by the
+// context of the ping.
 func (l *link) dial(n *redisnode.Node) (*redis.PubSub, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, deadAfter)
 	defer cancel()

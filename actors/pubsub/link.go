@@ -55,7 +55,7 @@ const (
 	// After a connection that lasted for linkPeace, the next one is made within about 20 ms. If the connection broke sooner, but the server had replied
 	// on it, the pause is about 160 ms at most, and 80 ms on average.
 	linkPeace = time.Second
-	brokenMax = 4 // if the server replied on the last connection, the pause is never longer than after this number of failures
+	brokenMax = 4 // if the server replied on the last connection, at most this many failures count for the length of the pause
 
 	textsMax = 10_000 // limit on the number of demands that the actor has not read yet; the locks of this library never send so many
 )
@@ -125,8 +125,8 @@ func (l *link) toPost() bool {
 	return post
 }
 
-// run makes one connection after the other. The pause before the next connection depends on how long the last one lasted. A function of the user that
-// go-redis calls may end this goroutine (runtime.Goexit). In that case, another goroutine continues.
+// run makes one connection after the other. The pause before the next connection depends on how long the last one lasted. go-redis calls
+// functions of the user, and such a function may end this goroutine (runtime.Goexit). In that case, another goroutine continues.
 func (l *link) run() {
 	over := false
 	defer func() {
@@ -218,7 +218,7 @@ func (l *link) takeRefusal(refusal error) error {
 		switch {
 		case a.do == askSubscribe:
 			l.told[channel] = channelUpdate{refused: refusal, single: a.single}
-		case wanted: // an unsubscribe was refused, and the channel is wanted again: it is still subscribed
+		case wanted: // the server refused to unsubscribe, so the link is still subscribed to the channel, which it wants again
 			l.told[channel] = channelUpdate{subscribed: true}
 		}
 	}

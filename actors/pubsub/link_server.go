@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
-// A link checks its server every 5 s. The method stay doubles the interval after each check that fails, because a failed check costs a connection,
-// and because each check fails if a Redis service does not count the receivers of a message correctly.
+// A link checks its server every 5 s. The method stay doubles the interval after each check that fails, because a failed check costs a connection.
+// With a Redis service that does not count the receivers of a message correctly, every check fails.
 const (
 	serverEvery    = 5 * time.Second
 	serverEveryMax = 5 * time.Minute
@@ -40,13 +40,13 @@ func (l *link) move() {
 	}
 }
 
-// stay keeps the connection at the server that executes the scripts. A host name or an address may be moved to a new master. Then new connections
-// for commands lead to the new master, but this connection may survive at the old one. This connection may even receive messages: the old master
-// may have become a replica of the new one, and a master passes messages on to its replicas. But a release at the new master does not count this
-// subscriber, so the releasing process concludes that nobody waits for the lock.
+// stay makes sure that the link is connected to the server that executes the scripts. A host name or an address may be moved to a new master. Then
+// new connections for commands lead to the new master, but the link may still be connected to the old master. The link may even receive messages
+// there: if the old master has become a replica of the new one, the new master passes its messages on to the old one. But a release at the new
+// master does not count this subscriber, so the releasing process concludes that nobody waits for the lock.
 //
-// To detect this, stay publishes to a channel to which only this link is subscribed, through the client that sends the commands. If the message has
-// no receiver, the link is connected to another server than that client.
+// To detect this, stay publishes a message to a channel to which only this link is subscribed. It uses the client that sends the commands. If the
+// message has no receiver, the link and that client are connected to different servers.
 func (l *link) stay() {
 	own, err := l.config.Own()
 	if err != nil {
@@ -64,7 +64,7 @@ func (l *link) stay() {
 			every = serverEvery
 		default:
 			every = min(2*every, serverEveryMax)
-			c.end() // the link then connects again, and so reaches the same server as new connections for commands
+			c.end() // the link then makes a new connection, which leads to the same server as new connections for commands
 		}
 	}
 }
