@@ -54,16 +54,16 @@ func load(name, source string) *Script {
 	return script
 }
 
-// Call is one script call, ready to be sent. It contains the whole EVALSHA command, so that sending copies nothing.
+// Call is one script call. It contains the whole EVALSHA command.
 type Call struct {
 	Script *Script
 	// Command is EVALSHA, the SHA, the number of keys, the keys, the arguments.
 	Command []any
-	// notAfter is a position in Command, or 0 if there is none. At this position is the server time after which the script refuses to run.
+	// notAfter is the position in Command of the argument that SetNotAfter sets, or 0 if the script has no such argument.
 	notAfter int
-	// minToken is a position in Command, or 0 if there is none. At this position is the lower bound that SetMinToken sets.
+	// minToken is the position in Command of the argument that SetMinToken sets, or 0 if the script has no such argument.
 	minToken int
-	// Limit is an upper bound for SetNotAfter (server time in ms), or 0 if there is none.
+	// Limit is the latest server time, in ms, that SetNotAfter may set. It is 0 if there is no limit.
 	Limit int64
 }
 
@@ -108,7 +108,7 @@ func (c Call) SetNotAfter(ms int64) {
 // TakesTokens reports whether the script issues fencing tokens. If so, SetMinToken must be called before the call is sent.
 func (c Call) TakesTokens() bool { return c.minToken > 0 }
 
-// SetMinToken sets the lower bound of the last fencing token: server time in microseconds.
+// SetMinToken sets a lower bound: the last fencing token that the script issues is at least us, a server time in microseconds.
 func (c Call) SetMinToken(us int64) { c.Command[c.minToken] = us }
 
 // Sent returns a copy of the command, which the caller may keep or change. For example, a hook of the user's client may rename the keys of the

@@ -1,8 +1,8 @@
 -- write_release: end the writer's hold and wake all waiters. If the same owner also holds the read lock, the lock becomes a read lock until that
 -- hold ends. A retry changes nothing. The first write is DEL or HDEL, which need no memory, so unlocking works at maxmemory.
 --
--- If `keep` is not 0, the write lock stays taken, with `nobody` as its holder (see lock_keep). It stays taken for `keep` ms, or until the owner's
--- read lease ends if that is later.
+-- If `keep` is not 0, the write lock stays taken, with `nobody` as its holder (see lock_keep). It stays taken for `keep` ms, or longer if
+-- a read lease of the same owner ends later.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
@@ -10,7 +10,7 @@
 -- ARGV[1] grant    owner field, runtimeUUID:number:write
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 -- ARGV[3] keep     ms for which the lock stays taken | 0
--- ARGV[4] nobody   owner field of a lock that stays taken, runtimeUUID:-number:write
+-- ARGV[4] nobody   owner field that replaces `grant` if the lock stays taken, runtimeUUID:-number:write
 --
 -- Returns the number of subscribers that were notified | nil (this grant does not hold the lock)
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]

@@ -18,9 +18,9 @@
 // # Time
 //
 // Instants are durations on a monotonic clock, [Wheel.Now]; a step of the wall clock has no effect.
-// Slots begin at multiples of Width. The driver counts in whole milliseconds, and rounds up twice:
-// first the beginning of a slot, unless Width is in whole milliseconds, and then the time to sleep.
-// Each rounding adds less than 1 ms:
+// Slots begin at multiples of Width. The driver counts in whole milliseconds, so it rounds up twice:
+// the beginning of a slot (if Width is not a whole number of milliseconds), and the time to sleep.
+// Each rounding adds less than 1 ms. So a timer is delivered within these bounds:
 //
 //	deadline - Width  <  delivered  <  deadline + 2 ms + scheduling
 //

@@ -59,13 +59,14 @@ func startDelayQueue(
 	return d
 }
 
-// poll repeatedly waits for the next instant, and then sends its slot to the function run.
+// poll sleeps until the next instant in the queue, sends the slot of that instant to the goroutine of
+// run, and repeats this.
 func (d *delayQueue) poll() {
 	d.queue.Poll(d.exit, func() int64 { return int64(d.clock() / time.Millisecond) })
 }
 
-// run wakes the wheel. It has its own goroutine: a wake-up may call d.after, which needs poll to
-// keep running.
+// run wakes the wheel. It does so in its own goroutine, not in that of poll: a wake-up may call
+// d.after, which may block until poll receives from the queue's channel wakeupC.
 func (d *delayQueue) run() {
 	for {
 		select {
@@ -77,10 +78,11 @@ func (d *delayQueue) run() {
 	}
 }
 
-// clock returns the time of d.now, but never an earlier time than before, in whichever goroutine. So
-// if poll has seen a slot begin, the slot has begun for the wheel as well. If the wheel could read an
-// earlier time than poll, it would take the wake-up for early and request it again. poll would then
-// wake the wheel at once, and both would repeat this without a pause.
+// clock returns the time of d.now, but never an earlier time than it has returned to any goroutine
+// before. So if poll has seen a slot begin, the slot has begun for the wheel as well. If the wheel
+// could read an earlier time than poll, the slot would not yet have begun for the wheel, and the wheel
+// would request the wake-up again. poll would send it at once, and both would repeat this without a
+// pause.
 func (d *delayQueue) clock() time.Duration {
 	for {
 		newest := d.newest.Load()

@@ -8,8 +8,9 @@
 -- Lua's numbers are exact only below 2^53. A larger counter would be rounded, and take_tokens could issue a token twice. So take_tokens refuses such
 -- a counter and leaves it unchanged. It does the same with a counter that is not a number.
 --
--- If the counter is far below the clock, it is new, or its former value was lost. The last block before the loss may have reached up to the present
--- time, and a new block with earlier tokens could repeat some of them. So take_tokens takes only one token then: the present time.
+-- If the counter is far below any present time, the counter is new, or its former value was lost. In the second case, tokens up to nearly the present
+-- time may have been issued before the loss. A block of several tokens ends at the present time and begins earlier, so it could repeat some of them.
+-- So take_tokens then takes only one token: the present time, or min_token if that is later.
 local function take_tokens(counter, n, min_token)
   local given = redis.pcall('get', counter) or '0'
   if type(given) == 'table' then

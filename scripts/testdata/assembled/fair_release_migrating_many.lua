@@ -2,9 +2,10 @@
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
 -- for_each: run a script's body once for each lock and collect the replies. KEYS contains the keys of the first lock, then those of the second, and
--- so on; ARGV contains their arguments in the same order. The parameter `keys` is the number of keys of one lock. The body gets two offsets: how many
--- KEYS and how many ARGV are before its own. If the body fails for one lock, for_each continues with the next. The reply for that lock is
--- {'error', text}, because not all clients can read an error inside a list. nil becomes false, because a Lua reply ends at the first nil.
+-- so on; ARGV contains their arguments in the same order. The parameter `keys` is the number of keys of one lock. The body gets two offsets: the
+-- number of KEYS and the number of ARGV that belong to earlier locks. If the body fails for a lock, for_each continues with the next lock. The reply
+-- for the failed lock is {'error', text}, because not all clients can read an error inside a list. for_each replaces a reply of nil by false, because
+-- Redis ends a list at the first nil.
 local function for_each(keys, body)
   local n, args, replies = #KEYS / keys, #ARGV / #KEYS * keys, {}
   local function continue()
@@ -36,8 +37,8 @@ local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
 -- fair_queue: the waiters of a fair lock. Redisson's part is a list of the waiters' owner fields, and a sorted set in which the score of a waiter is
--- the time after which the waiter may be removed. Holdfast adds a hash. For each runtime with waiters, it contains the time until which the runtime
--- is known to live. All times are in ms. Holdfast uses the server's clock, and Redisson uses the client's.
+-- the time after which the waiter may be removed. Holdfast adds a hash, which maps each runtime with waiters to the time until which the
+-- runtime is known to live. All times are in ms. Holdfast uses the server's clock, and Redisson uses the client's.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
@@ -87,17 +88,17 @@ local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- When waiters leave, they leave a gap ahead of the next waiter. The table `gaps` maps that waiter to the size of the gap: the number of
--- waiters that have left since the last call of close_gaps. No gap is before the position first_gap, counted from 0, so close_gaps reads the list
--- from there on. If there are no gaps, first_gap is nil.
+-- A waiter that leaves the queue leaves a gap ahead of the waiter behind it. The table `gaps` maps the waiter behind a gap to the size of the gap:
+-- the number of waiters that have left there since the last call of close_gaps. All gaps are at the position first_gap or behind it, so close_gaps
+-- reads the list from first_gap on. Positions count from 0. If there are no gaps, first_gap is nil.
 local gaps, first_gap = {}, nil
 
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
 -- or if its score is 10 s in the past. The 10 s allow for scores from a clock that is off by some seconds.
 --
--- The list and the sorted set have the same members, unless one of the two keys was deleted or evicted. A head without a score is removed as well,
--- because its waiter may have left, and the waiters behind it would wait in vain. If there are scores but no list, the scores are deleted. A
--- waiter that loses its place in this way queues again at its next attempt.
+-- The list and the sorted set have the same members, unless one of the two keys was deleted or evicted. A head without a score is removed as well:
+-- its waiter may have left, and then the waiters behind it would wait in vain. If there are scores but no list, the scores are deleted. If a
+-- waiter that still waits loses its place or its score here, it queues again at its next attempt.
 local function drop_stale(q, now)
   if q.latest > 0 and not q.head then redis.call('del', q.timeouts) end
   for _ = 1, 1000 do
@@ -114,7 +115,7 @@ local function drop_stale(q, now)
 end
 
 -- move_up lowers the scores of waiters that have moved up because others have left. Like Redisson, it lowers a score by `wait` ms for each place by
--- which the waiter has moved up. The table `moved` maps a waiter to its number of places; if `moved` is nil, all waiters have moved up by one place.
+-- which the waiter has moved up. The table `moved` maps a waiter to that number of places; if `moved` is nil, all waiters have moved up by one place.
 -- A queue may be long, so each command changes at most 500 scores. move_up begins with the lowest scores, so that the order of the waiters never
 -- changes.
 local function move_up(q, wait, moved)
@@ -150,9 +151,9 @@ local function leave(q, grant)
   return place == 0
 end
 
--- close_gaps moves up the waiters behind the gaps. To do so, it reads the queue from the first gap on. A script that runs for many locks (for_each)
--- may remove thousands of waiters from one queue, and should not read the queue after each of them. So when the script runs several times in a row
--- for the same queue, only the last run calls close_gaps.
+-- close_gaps moves up the waiters behind the gaps. To do so, it reads the queue from the first gap on. A script for many locks (for_each) may remove
+-- thousands of waiters from one queue, and should not read the queue after each of them. So if several runs of the script's body in a row are for
+-- the same queue, only the last of these runs calls close_gaps.
 local function close_gaps(q, wait)
   if not first_gap then return end
   local left, moved = 0, {}

@@ -32,9 +32,9 @@ local function in_time(not_after)
   return nil
 end
 -- end_turn: let waiters of other processes acquire the lock at the end of a turn. The argument `idlers` is the number of subscribers that do not want
--- the lock. It is '-1' if the turn does not end; end_turn then does nothing. Otherwise end_turn publishes the message of a release. If more than
--- `idlers` subscribers receive the message, at least one process waits: end_turn releases the lock and returns the number of receivers. If not, no
--- other process waits: end_turn returns nil, and the grant still holds the lock and can pass it on.
+-- the lock, or '-1' if the turn continues. If the turn continues, end_turn does nothing. At the end of a turn, end_turn publishes the message of a
+-- release. If more than `idlers` subscribers receive the message, another process waits: end_turn releases the lock and returns the number of
+-- receivers. If no other process waits, end_turn returns nil. The grant then still holds the lock and can pass it on.
 local function end_turn(lock, grant, channel, publish, idlers)
   if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')
@@ -52,8 +52,9 @@ end
 -- Lua's numbers are exact only below 2^53. A larger counter would be rounded, and take_tokens could issue a token twice. So take_tokens refuses such
 -- a counter and leaves it unchanged. It does the same with a counter that is not a number.
 --
--- If the counter is far below the clock, it is new, or its former value was lost. The last block before the loss may have reached up to the present
--- time, and a new block with earlier tokens could repeat some of them. So take_tokens takes only one token then: the present time.
+-- If the counter is far below any present time, the counter is new, or its former value was lost. In the second case, tokens up to nearly the present
+-- time may have been issued before the loss. A block of several tokens ends at the present time and begins earlier, so it could repeat some of them.
+-- So take_tokens then takes only one token: the present time, or min_token if that is later.
 local function take_tokens(counter, n, min_token)
   local given = redis.pcall('get', counter) or '0'
   if type(given) == 'table' then

@@ -58,16 +58,17 @@ local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
--- crowd: an order for the processes that wait for a lock. There is a crowd once the lock's channel has 64 subscribers. From then on a process that
--- is refused takes a ticket: the sorted set CHANNEL:crowd maps each waiting runtime to the number of its ticket. 16 consecutive numbers form a
--- row. The processes of the rows in front subscribe to CHANNEL, on which releases are published. Processes further back subscribe to
--- CHANNEL:crowd:ROW instead, and receive no releases, until a message on that channel calls their row to the front.
+-- crowd: an order for the processes that wait for a lock. A crowd begins when the lock's channel has 64 subscribers. From then on, a process to
+-- which a script refuses the lock takes a ticket: the sorted set CHANNEL:crowd maps each waiting runtime to the number of its ticket. 16 consecutive
+-- numbers form a row. Releases are published on CHANNEL, and only the processes of the first rows subscribe to it: the rows in front (see
+-- last_in_front). The processes of any other row subscribe to CHANNEL:crowd:ROW. A message on that channel calls the row: it is now in front, and
+-- its processes subscribe to CHANNEL.
 --
--- If a runtime gets the lock before its turn, the runtimes ahead of it did not try in time, and may be dead. So the script marks the tickets
--- ahead of it, at most the first 16. Each mark adds a quarter to the number of the ticket. The fourth mark removes the ticket. When a runtime
--- tries and is refused, its marks are removed: it is not dead, but late.
+-- If a runtime gets the lock before its turn, the runtimes with smaller tickets did not try in time, and may be dead. So the script marks their
+-- tickets, at most the first 16. Each mark adds a quarter to the number of the ticket. The fourth mark removes the ticket. When a runtime tries and
+-- is refused, the marks of its ticket are removed, because the runtime is not dead, but only late.
 --
--- The set decides the order and nothing else, so errors are ignored. Without the right to use the set, nobody gets a ticket.
+-- The set decides only the order, so errors are ignored. If the user lacks the right to use the set, no runtime gets a ticket.
 local function row_of(ticket) return math.floor((tonumber(ticket) or 0) / 16) end
 
 -- last_in_front returns the last of the rows in front: the row of the 17th runtime of the crowd. If there are fewer runtimes, it returns the row of
@@ -83,7 +84,7 @@ local function parts_of(report, grant)
   return mark, channel, channel .. ':crowd', string.match(grant, '^(.*):')
 end
 
--- yields reports whether a runtime that has just had the lock has to leave the free lock to the crowd.
+-- yields reports whether a runtime must not take the free lock, because it has just had the lock and other runtimes have tickets.
 local function yields(report, grant)
   local mark, channel, crowd = parts_of(report, grant)
   if mark ~= '-' or (redis.pcall('pubsub', 'numsub', channel)[2] or 0) < 8 then return false end
@@ -102,13 +103,13 @@ end
 -- join_crowd returns three values:
 --   the number of subscribers;
 --   the place of the runtime in the crowd, from 1, or 0 if there is no crowd or the user has no right to the set;
---   the ticket of the runtime, or 0 if the runtime need not wait for the call of its row.
+--   the ticket of the runtime if the runtime has to wait until its row is called, else 0.
 --
--- A runtime behind the rows in front does not wait for the call of its row in three cases:
--- 1. Its row is the next one, which might be called before the runtime subscribes.
--- 2. It is among the first 33 runtimes. Unless tickets were removed, these are in the rows in front or in the next row.
--- 3. There are fewer than 8 subscribers. The rows in front have more than 16 runtimes, all of which should subscribe. So most of these runtimes have
---    died, and perhaps nobody is left to call rows.
+-- A runtime whose row is not in front usually waits until the row is called. In three cases it does not wait:
+-- 1. Its row is the one behind the rows in front. This row might be called before the runtime has subscribed to the channel of the row.
+-- 2. The runtime is one of the first 33 of the crowd. Unless tickets were removed, these runtimes are in the rows in front or in the row behind them.
+-- 3. CHANNEL has fewer than 8 subscribers. The more than 16 runtimes in the rows in front should all be subscribers. So most of them have died, and
+--    perhaps no runtime is left that calls rows.
 local function join_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0
@@ -126,8 +127,8 @@ local function join_crowd(report, grant)
   return n, place + 1, row_of(ticket) > last_in_front(crowd) + 1 and math.floor(ticket) or 0
 end
 
--- leave_crowd removes a runtime from the crowd when the runtime gets the lock, and calls the rows that have come to the front. If the set
--- contains foreign values, these may have any score, so leave_crowd calls at most 100 rows.
+-- leave_crowd removes a runtime from the crowd when the runtime gets the lock. It then calls the rows that are now in front and were not before. It
+-- calls at most 100 rows, because foreign values in the set may have any score.
 local function leave_crowd(report, grant)
   local mark, channel, crowd, runtime = parts_of(report, grant)
   local place = mark == '+' and redis.pcall('zrank', crowd, runtime)

@@ -2,9 +2,10 @@
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
 -- for_each: run a script's body once for each lock and collect the replies. KEYS contains the keys of the first lock, then those of the second, and
--- so on; ARGV contains their arguments in the same order. The parameter `keys` is the number of keys of one lock. The body gets two offsets: how many
--- KEYS and how many ARGV are before its own. If the body fails for one lock, for_each continues with the next. The reply for that lock is
--- {'error', text}, because not all clients can read an error inside a list. nil becomes false, because a Lua reply ends at the first nil.
+-- so on; ARGV contains their arguments in the same order. The parameter `keys` is the number of keys of one lock. The body gets two offsets: the
+-- number of KEYS and the number of ARGV that belong to earlier locks. If the body fails for a lock, for_each continues with the next lock. The reply
+-- for the failed lock is {'error', text}, because not all clients can read an error inside a list. for_each replaces a reply of nil by false, because
+-- Redis ends a list at the first nil.
 local function for_each(keys, body)
   local n, args, replies = #KEYS / keys, #ARGV / #KEYS * keys, {}
   local function continue()

@@ -72,9 +72,9 @@ local function permits_of(permits, timeouts)
   return free, tonumber(first[2]), nil
 end
 
--- give_back makes permits free again that the script has just removed. The argument `removed` lists their scores and permits. If Redis refuses
--- that, for example because the user lacks the right to INCRBY, give_back puts the permits back, so that they are not lost. It returns the number of
--- free permits, or nil and the refusal.
+-- give_back adds to the number of free permits the permits that the script has just removed from the sorted set. The list `removed` contains the
+-- score of each permit, followed by the permit. If Redis refuses the INCRBY, for example because the user lacks the right to it, give_back puts the
+-- permits back into the sorted set, so that they are not lost. It returns the number of free permits, or nil and the refusal.
 local function give_back(permits, timeouts, removed)
   local free = redis.pcall('incrby', permits, #removed / 2)
   if type(free) ~= 'table' then return free, nil end

@@ -1,8 +1,8 @@
--- semaphore_acquire: take permits for as many waiters of one process as possible, in order. A retry takes no more, and returns what was taken.
+-- semaphore_acquire: take permits for as many waiters of one process as possible, in order. A retry takes nothing, and returns the first result.
 --
--- A waiter for several permits would starve if others kept taking single permits. So its runtime may reserve the semaphore. During the
--- reservation, no other runtime takes permits, except one that does not support reservations. The reservation ends when a waiter of the runtime is
--- served, when the runtime ends it, or when it expires. In the first two cases, a rest of `rest` ms follows, in which nobody may reserve.
+-- A waiter for several permits would starve if others kept taking single permits. So its runtime may reserve the semaphore. Meanwhile other runtimes
+-- take no permits. (Runtimes that do not support reservations still do.) A reservation ends when it expires, when its runtime ends it, or when a
+-- waiter of its runtime is served. In the last two cases, a rest follows: for `rest` ms no runtime may reserve the semaphore.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -14,12 +14,12 @@
 -- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] runtime   UUID
--- ARGV[6] reserve   ms: if no waiter can be served, this call reserves the semaphore for that time; 0 reserves nothing; -1 ends our reservation
--- ARGV[7] rest      ms of rest after our reservation; with `reserve` -1 and `rest` 0, the call also ends our earlier rest
+-- ARGV[6] reserve   ms: if no waiter can be served, reserve the semaphore for that time; 0: do not reserve; -1: end this runtime's reservation
+-- ARGV[7] rest      ms of rest after this runtime's reservation; if `reserve` is -1 and `rest` 0, the call also ends the runtime's earlier rest
 -- ARGV[n] wanted    permits for each waiter, oldest first; a negative number is a try, which does not block the waiters behind it
 --
 -- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text
---   served    text with a 1 for each waiter that was served, and a 0 for each other one, in order
+--   served    text with one digit for each waiter, in order: 1 if the waiter was served, else 0
 --   left      the number of available permits, or '' if there is no semaphore
 --   reserved  1 if this call has made or prolonged a reservation, else 0
 local semaphore, channel, attempt, want = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -1,5 +1,5 @@
 -- write_renew: restart the leases of many writers, each only if its grant still holds the lock. It never creates anything.
--- If the same owner also reads, the TTL is only raised, because the reader's lease may be longer.
+-- If the same owner also holds the read lock, write_renew never shortens the TTL, because the lease of the read hold may be longer.
 --
 -- KEYS[n] lock      hash  {name}, with mode, one or more
 -- ARGV[1] lease     ms
