@@ -16,11 +16,11 @@ type countDone struct {
 	err     error
 	sent    time.Duration // read just before the call was sent
 	counted scripts.Counted
-	expired bool // the call was refused, because Redis may have forgotten the result of an earlier copy
+	expired bool // the script refused the call: it arrived after copies.limit, so Redis may have deleted the request's result
 }
 
-// notice returns a message for the actors that have leases of the counter's permits (tellOthers), if this call may have ended some of these leases.
-// Otherwise it returns nil.
+// notice returns a message for the actors that have leases of the counter's permits, if this call may have ended some of these leases. The shell
+// sends the message (tellOthers). If no lease can have ended, notice returns nil.
 func (m *countDone) notice() any {
 	op := m.call.op
 	switch known := m.class == scripts.Done; {
@@ -46,15 +46,15 @@ type countCall struct {
 	done countDone // its result, set by the shell
 }
 
-// copies is what is known about the calls of one request. Redis keeps the request's result for repeated calls, so several calls have the
-// effect of one.
+// copies is what is known about the calls of one request. Redis keeps the request's result and answers repeated calls with it, so several calls have
+// the effect of one.
 type copies struct {
 	request        string        // id, or "" if there is none
-	answered       []string      // ids of earlier requests, whose results this request's calls delete from Redis
+	answered       []string      // ids of earlier requests; calls of this request delete the results that Redis keeps under these ids
 	call           *countCall    // the call in flight
 	sent           time.Duration // when the first call was sent, or 0 if none was
 	duplicateUntil time.Duration // a delayed duplicate of a call without a reply may run until this instant
-	limit          int64         // server time, ms, after which the first call's result may be gone; set by the shell, 0 until then
+	limit          int64         // server time in ms: after it, the first call's result may be gone; 0 until the shell sets it
 }
 
 // recall withdraws the call if it has not been sent. It returns true if no call is in flight now.
@@ -76,10 +76,10 @@ func (c *copies) disregard() {
 // limitMargin is a safety margin: the result of a request counts as gone this long before Redis deletes it.
 const limitMargin = 3 * time.Second
 
-// ScriptCall returns the script of a call, with its arguments. Redis keeps the result of a request for a limited time, measured by its own clock. If
-// a copy of the request ran after that time, Redis would execute it as a new request. This must not happen, even if this process was paused or
-// misjudges the server's clock. So the first call for which the server's time is known fixes the limit in server time, and all later copies carry
-// this limit.
+// ScriptCall returns the script of a call, with its arguments. Redis keeps the result of a request for a limited time, measured by the server's
+// clock. A copy of the request that ran after that time would be executed as a new request. This must not happen, even if this process was paused or
+// misjudges the server's clock. So copies carry a limit: the server time after which the script refuses them. The first call for which the server's
+// time is known sets the limit, and all later copies carry the same limit.
 func (c *countCall) ScriptCall(site *scripts.Site, at wait.ServerTime) scripts.Call {
 	script, copies := c.op.Call(site, c.raw, c.terms), c.copies
 	if script.Bounded() {

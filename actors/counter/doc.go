@@ -1,6 +1,6 @@
-// Package counter is the machine of semaphores and latches, which have a count and no holders. It also serves the operations on the number of
-// permits of a permit semaphore. The machine is pure: messages and time go in, effects come out. The shell (package actors) calls Step and carries
-// out the effects; transcripts in testdata show each decision.
+// Package counter is the machine of semaphores and latches, which have a count but no holders. For a permit semaphore, the machine serves the
+// operations on the number of permits. The machine is pure: messages and time go in, effects come out. The shell (package actors) calls Step and
+// carries out the effects; transcripts in testdata show each decision.
 //
 //	step.go    the state, what is due next
 //	wait.go    waiters: attempts, their answers, waking

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onCancel ends the wait of a request that has not been answered yet. If the request returns permits, they are returned all the same. A call in
-// flight may have taken permits for the request. These permits go back when the reply arrives (onTaken), or by an undo.
+// onCancel answers the caller of a request that was cancelled. If the request was to return permits, the runtime still returns them. If a call in
+// flight has taken permits for the request, these permits are returned when the reply arrives (onTaken) or when the call is undone.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	head := s.queue.Front()
@@ -79,7 +79,7 @@ func (s *State) onClose(to wait.Stage) {
 			s.emit(s.unconfirmed(a.op))
 		}
 	}
-	if s.returnOwed(); s.pending.number > 0 { // an event, because callers that have stopped waiting get no error
+	if s.returnOwed(); s.pending.number > 0 { // an event reports these permits, because callers that have stopped waiting get no error
 		s.emit(s.unconfirmed(s.pending.op))
 	}
 	for _, r := range s.pending.requests {

@@ -18,17 +18,18 @@ import (
 // Permits have no owner, so Redis does not show whether a request was executed. Each request therefore has an id, and Redis keeps the request's
 // result under this id for a while. A request whose outcome is unknown is repeated under the same id.
 //
-// If results were left to their TTL, a busy semaphore would have millions of them. So when every copy of a request has been answered, the next call
-// that changes something deletes the request's result, which costs one DEL within the script. A counter that is not used for a while deletes the last
-// results. After a lost reply the result is left to its TTL, because a duplicate of the request may still arrive.
+// If every result stayed in Redis until its TTL expired, a busy semaphore would have millions of results there. So when no copy of an answered
+// request can arrive any more, the next call that changes something deletes the request's result. This costs one DEL within the script. When the
+// counter has not been used for a while, an extra call deletes the last results (forgetAfter). After a lost reply, a duplicate of the request may
+// still arrive; in that case the result stays until its TTL expires.
 //
 // These invariants hold between any two steps:
 //
-//   - Every permit that Redis may have given to this process was handed to a waiter, or is accounted for in `owed`, in `pending`, in a task or in the
-//     attempt. Otherwise nothing would ever return it. If a permit is lost nevertheless, an event reports that (Unconfirmed).
+//   - Every permit that Redis may have given to this process was handed to a waiter, or is recorded in `owed`, in `pending`, in a task or in the
+//     attempt. A permit without a record would never be returned. If a permit is lost nevertheless, an event (Unconfirmed) reports the loss.
 //   - A request whose outcome is unknown is repeated under its id, or undone. A new id would take or return its permits a second time.
-//   - After Redis may have deleted the result of a request, no copy of the request is executed (copies.limit), because Redis would take the copy
-//     for a new request.
+//   - No copy of a request is executed at a time when Redis may have deleted the request's result (copies.limit). Redis would take the copy for a new
+//     request.
 type State struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -53,7 +54,7 @@ type State struct {
 	giving   *task   // the return in flight
 	tasks    []*task
 	answered []string      // requests whose results Redis need not keep
-	quietAt  time.Duration // the instant since which only the deletion of the results in `answered` is left to do, or clock.Never
+	quietAt  time.Duration // since when nothing is left to do except to delete the results in `answered`, or clock.Never
 	stage    wait.Stage
 
 	alarmAt time.Duration // the instant of the shell's timer, or clock.Never if it is off
@@ -61,7 +62,7 @@ type State struct {
 	effects []wait.Effect
 }
 
-// answeredMax is the number of results that may wait to be deleted. Further ones are left to their TTL.
+// answeredMax is the maximum number of results that wait to be deleted. Redis keeps any further results until their TTL expires.
 const answeredMax = 32
 
 // forgetAfter is the time without use after which an extra call deletes the results of a counter's earlier calls.
@@ -72,7 +73,7 @@ func New(policy *wait.Policy, address *lease.Address) *State {
 	return &State{policy: policy, address: address, quietAt: clock.Never, alarmAt: clock.Never}
 }
 
-// Start does nothing. The machines of locks need their actor for the grants that they make, and a counter makes none.
+// Start does nothing. The machine of a lock needs its actor to make grants, and a counter makes no grants.
 func (s *State) Start(lease.Actor) {}
 
 // Held reports no lease: a counter has none.
@@ -144,7 +145,7 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	}
 }
 
-// onDone takes the result of a call. Only the result of the call in flight counts: earlier calls were disregarded, and their requests repeated
+// onDone takes the result of a call. Only the result of the call in flight counts. Earlier calls were disregarded, and their requests were repeated
 // or undone.
 func (s *State) onDone(now time.Duration, m *countDone) {
 	c := m.call.copies
@@ -243,8 +244,8 @@ func (s *State) setAlarm() {
 	}
 }
 
-// send emits the first call of a request, or repeats the call. A repeat differs from the first call at most in its reservation and in the ids of
-// results to delete. Such ids are carried only by calls that change something, and by Forget, which does nothing but delete results.
+// send emits the first call of a request, or repeats the call. A repeat may differ from the first call only in its reservation and in the ids of the
+// results to delete. Two kinds of calls carry such ids: calls that change something, and Forget, which only deletes results.
 func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *task) {
 	if c.sent == 0 {
 		c.sent = max(now, 1)
@@ -284,8 +285,8 @@ func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration)
 	}
 }
 
-// leaveAnswered is called when a request is dropped. The request's calls should have deleted some results. leaveAnswered puts the ids of these
-// results back into s.answered, so that the next call deletes them. Some may be gone already, which does no harm.
+// leaveAnswered is called when a request is dropped. The request's calls may not have deleted the results whose ids they carried (c.answered). So
+// leaveAnswered puts these ids back into s.answered, and a later call deletes the results. It does no harm if some are gone already.
 func (s *State) leaveAnswered(c *copies) {
 	left := min(len(c.answered), answeredMax-len(s.answered))
 	s.answered, c.answered = append(s.answered, c.answered[:left]...), nil

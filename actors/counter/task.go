@@ -10,8 +10,8 @@ import (
 )
 
 // task is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience is over. A task that returns permits
-// continues even without its callers: they have given the permits up, so only the task can return them. Several tasks run at the same time, but at
-// most one of them is a return (giving).
+// continues even if its callers stop waiting: the callers have given the permits up, so only the task can return them. Several tasks run at the same
+// time, but at most one of them is a return (giving).
 type task struct {
 	copies
 	op       *scripts.CountOp

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// attempt is a request to Redis on behalf of the waiters. It asks for the permits of several waiters in one call, in their order, and the
-// script serves as many as it can.
+// attempt is a request to Redis on behalf of the waiters. One call asks for the permits of several waiters, in the order of the queue, and the script
+// serves as many of the waiters as it can.
 type attempt struct {
 	copies
 	op     *scripts.CountOp
@@ -41,7 +41,7 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 		s.fail(r, wait.TooMany(s.queue.Len))
 		return
 	}
-	if s.queue.Len == 0 { // failures and answers that earlier waiters got do not count for this one
+	if s.queue.Len == 0 { // failures and answers of earlier waiters do not count for the new waiter
 		s.failures, s.notSet, s.retryAt = wait.Failures{}, false, now
 	}
 	r.Came = now
@@ -96,7 +96,7 @@ func (s *State) wants(a *attempt) bool {
 	return false
 }
 
-// ask sends an attempt for the oldest waiters, or repeats the last attempt. Only the reservation may differ in a repeat.
+// ask sends an attempt for the oldest waiters, or repeats the last attempt. A repeat asks for the same permits.
 func (s *State) ask(now time.Duration) {
 	a := &s.attempt
 	if a.request == "" {
@@ -151,8 +151,10 @@ func (s *State) onAttemptDone(now time.Duration, m *countDone) {
 
 // onTaken gives the acquired permits to the waiters.
 //
-// At first all permits of the reply count as owed. Then each waiter that is still there takes its permits, and the remaining permits are returned. An
-// attempt that took nothing is over only if no delayed copy of it can run any more, because such a copy would take permits that nobody waits for.
+// At first all permits of the reply count as owed. Then each waiter that is still there takes its permits, and the remaining permits are returned.
+//
+// If the attempt took nothing, but a delayed copy of it may still run, the attempt is not over: it is repeated under the same id. If a new attempt
+// replaced it, the delayed copy could take permits that nobody waits for.
 func (s *State) onTaken(now time.Duration, m *countDone) {
 	a := s.attempt
 	taken := false
@@ -243,9 +245,10 @@ func (s *State) waitOn(now time.Duration) {
 
 // onAttemptFailed handles an attempt that failed:
 //   - If Redis has rejected it, every waiter is refused.
-//   - If the server says that the time for repeats is over (expired), nobody can learn the outcome any more. Permits that the attempt may have
-//     taken are lost to everybody, and an event reports that. The waiters stay for a new attempt.
-//   - If the attempt arrived too late, it is repeated at once, unless a few attempts in a row have failed before.
+//   - If the call arrived after the limit for repeats (expired), the outcome cannot be learned any more. If the attempt may have taken permits, they
+//     are lost for all processes, and an event reports the loss. The waiters stay in the queue, and a new attempt serves them.
+//   - If the call arrived within that limit but after its deadline, the waiters try again at once. After LateMax failures in a row, the last rule
+//     applies instead.
 //   - After any other failure, waiters that are tries are refused at once, with the cause. Other waiters are refused when Redis has been silent
 //     for too long.
 func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
@@ -264,12 +267,12 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	}
 	if m.expired || a.duplicateUntil == 0 || !m.call.op.Changes {
 		s.leaveAnswered(&a.copies)
-		s.attempt = attempt{} // the attempt was not executed, was only a look, or cannot be repeated any more, so the next attempt is a new one
+		s.attempt = attempt{} // the next attempt is a new one: this one was not executed, was only a look, or cannot be repeated
 	}
 }
 
-// failed notes that an attempt has failed. It refuses tries, and waiters for which Redis has been silent for longer than their patience. For the
-// other waiters the attempt is repeated. If no waiter of the attempt is left, the attempt is undone.
+// failed notes that an attempt has failed. It refuses all tries. If Redis has been silent for policy.Patience while a waiter waited, failed refuses
+// this waiter too. If waiters of the attempt are left, the attempt is made again; if none is left, it is undone.
 func (s *State) failed(now time.Duration, m *countDone) {
 	s.failures.Add(now, &m.call.Call, m.err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)
@@ -291,8 +294,8 @@ func (s *State) refuseAll(err error) {
 	}
 }
 
-// leave removes a request from the queue and from the attempt. It returns false if the request does not wait. The attempt keeps an empty
-// place, because the reply has one entry for each waiter for which the attempt was sent.
+// leave removes a request from the queue and from the attempt. It returns false if the request does not wait. In the attempt, nil replaces the
+// request, so that each other request keeps its index: the reply has one entry for each waiter for which the attempt was sent.
 func (s *State) leave(r *wait.Request) bool {
 	for i, other := range s.attempt.served {
 		if other == r {

@@ -8,14 +8,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// want keeps a waiter for several permits from starving. No other waiter of this process overtakes it, but other processes may overtake it for ever,
-// if they acquire single permits again and again before enough permits are free. So when a waiter for several permits has been the oldest one of its
+// want keeps a waiter for several permits from starving. No other waiter of this process overtakes such a waiter. But if other processes acquire
+// single permits again and again, there may never be enough free permits at once. So when a waiter for several permits has been the oldest one of its
 // process for a while, the process makes a reservation. While a reservation lasts, the acquire scripts of other runtimes take no permits. Redisson's
 // clients ignore reservations.
 //
-// A reservation blocks nobody for ever: it is a key that expires unless it is renewed. When the time of a reservation is over, the runtime ends it,
-// even if the waiter has not got its permits. The waiter's next reservation is twice as long. When a runtime has ended a reservation, a rest begins,
-// during which nobody may make another one. The rest is as long as the reservation was, so half of the time is left to other waiters. If a
+// A reservation blocks nobody for ever: its key in Redis expires unless a call renews it. When the time of a reservation is over, the runtime ends
+// it, even if the waiter has not got its permits. The waiter's next reservation is twice as long. When a runtime has ended a reservation, a rest
+// begins, during which nobody may make another one. The rest is as long as the reservation was, so half of the time is left to other waiters. If a
 // reservation expires because its runtime crashed or could not reach Redis, there is no rest.
 type want struct {
 	head   *wait.Request    // the oldest waiter
@@ -30,7 +30,7 @@ type want struct {
 const (
 	wantAfter = 100 * time.Millisecond // a waiter for several permits that has been the oldest for this long may reserve them
 	wantMax   = 30 * time.Second       // longest reservation
-	wantStep  = time.Second            // one attempt reserves for at most this long; the next one renews or ends the reservation in time
+	wantStep  = time.Second            // one attempt reserves for at most this long; a later attempt renews or ends the reservation before that
 	wantSlack = wantStep / 3           // extra time for which Redis keeps a reservation: the call that ends it must arrive before the key expires
 	restMin   = 50 * time.Millisecond  // shortest rest
 )
@@ -104,8 +104,9 @@ func (s *State) reserveAt(now time.Duration) time.Duration {
 	return clock.Never // another process has a reservation: the next poll is early enough
 }
 
-// advanceReservation ends a reservation when no waiter is left, because otherwise other processes would have to wait until the reservation expires.
-// The call for this is an acquire without waiters. While the runtime drains or closes, advanceReservation also ends a rest that has begun.
+// advanceReservation ends a reservation when no waiter is left. Without this, other processes would have to wait until the reservation expires. The
+// call that ends the reservation is an acquire without waiters. While the runtime drains or closes, advanceReservation also ends a rest that has
+// begun.
 func (s *State) advanceReservation(now time.Duration) {
 	w := &s.want
 	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {
