@@ -61,9 +61,8 @@ const (
 )
 
 // slot holds the timers of one slot of the ring. For a slot that has timers, a wake-up has been
-// requested from the driver, or is just being requested. This may also be true of a slot without
-// timers, because a request cannot be withdrawn. So a slot that Cancel has emptied causes one
-// useless wake-up.
+// requested from the driver, or is just being requested. A slot that Cancel has emptied still
+// causes one useless wake-up, because a request cannot be withdrawn.
 type slot[T any] struct {
 	timers  []*Timer[T]
 	awaited bool // a wake-up has been requested from the driver, or is just being requested
@@ -73,9 +72,9 @@ type slot[T any] struct {
 //
 // The wheel calls due with a batch: all timers of one slot that are due, at least one. It never
 // makes two calls at the same time. The timers of a batch are no longer armed: Cancel reports false
-// for them, and Add arms them again. The function due should only pass the batch on and return,
-// because the wheel delivers nothing else meanwhile. From then on the batch belongs to the consumer.
-// The consumer may return it with Recycle, which saves one allocation per slot.
+// for them, and Add arms them again. The function due should only pass the batch on to a consumer
+// and return, because the wheel delivers nothing else while due runs. The wheel does not use the
+// batch any more. The consumer may return it with Recycle, which saves one allocation per slot.
 func New[T any](o Options, due func(batch []*Timer[T])) (*Wheel[T], error) {
 	w, err := newWheel(o, due)
 	if err != nil {
@@ -189,9 +188,9 @@ func (w *Wheel[T]) Recycle(batch []*Timer[T]) {
 }
 
 // Stop ends the wheel permanently and returns the timers that are still armed, in no particular
-// order. All other timers were delivered or cancelled before. Stop waits until a running call of due
-// has returned, so it must not be called from due. The wheel does not call due after that. Later
-// calls of Stop wait too, and return nil.
+// order. All other timers were delivered or cancelled before. Stop waits until a running call of
+// due has returned, so it must not be called from due. Once Stop has returned, the wheel does not
+// call due any more. Later calls of Stop wait too, and return nil.
 func (w *Wheel[T]) Stop() []*Timer[T] {
 	w.mu.Lock()
 	rest := w.takeAll()
@@ -237,10 +236,10 @@ func (w *Wheel[T]) see(now time.Duration) {
 // tick itself. If slot tick is before that turn, the result is the first slot of the turn. If slot
 // tick is after that turn, the result is the last slot of the turn.
 //
-// reach reads the clock only if the slot is beyond the turn that begins at w.tick, because reading
+// reach reads the clock only if slot tick is after the turn that begins at w.tick, because reading
 // the clock costs more than the rest of Add. So w.tick may lag behind the clock, and the turn may
-// begin in the past. That does no harm: if a slot has already begun, its wake-up comes at once, and
-// a turn contains each index of the ring only once.
+// begin in the past. That does no harm: if a slot has already begun, its wake-up comes at once. And
+// no two slots of the turn have the same index of the ring, whenever the turn begins.
 func (w *Wheel[T]) reach(tick int64) int64 {
 	if tick-w.tick > w.mask {
 		w.see(w.now())
@@ -253,10 +252,11 @@ func (w *Wheel[T]) reach(tick int64) int64 {
 // unlocking, because the request can block on the driver's goroutine.
 //
 // One pending request for each index of the ring is enough. Suppose that slot k has the same index
-// as slot seat, and that the wake-up for slot k is pending. When it was requested, slot k was in the
-// turn that began at w.tick. Now slot seat is in the turn that begins at w.tick, which never goes
-// back, so seat >= k. If seat = k, the pending wake-up is the right one. If seat > k, the pending
-// wake-up is late. When it comes, drain finds that the timer is not due yet, and places it again.
+// as slot seat, and that the wake-up for slot k is pending. When that wake-up was requested, slot k
+// was in the turn that began at w.tick, and w.tick never goes back. Slot seat is in the turn that
+// begins at w.tick now, so seat >= k. If seat = k, the pending wake-up is the right one. If seat >
+// k, slot k is before the present turn, so its wake-up is late. When that wake-up comes, drain
+// delivers the timer if it is due, and otherwise places it again.
 func (w *Wheel[T]) put(t *Timer[T], tick, seat int64) (first bool) {
 	t.tick = tick
 	index := int32(seat & w.mask)
@@ -290,10 +290,11 @@ func (w *Wheel[T]) remove(t *Timer[T]) {
 	w.armed--
 }
 
-// drain empties the slot with the number tick, which has begun, and returns the timers that are due.
-// It places the other timers again. When these timers were added, their own slot was more than a
-// turn away, or the wake-up for this slot was late. If a slot in which drain places timers needs a
-// wake-up, drain adds the slot to w.moved.
+// drain empties the slot with the number tick, which has begun, and returns the timers that are
+// due. A timer that is not due yet is stored here for one of two reasons. Either the timer's own
+// slot was more than a turn away when the timer was added, or the wake-up for slot tick was late
+// and the timer belongs to a later slot with the same index. drain places such a timer again. If
+// the timer's new slot needs a wake-up, drain adds that slot to w.moved.
 func (w *Wheel[T]) drain(tick int64) []*Timer[T] {
 	s := &w.slots[tick&w.mask]
 	timers := s.timers

@@ -1,4 +1,4 @@
-// Package trace tells the user what happens in a runtime: it calls the functions of a Trace, and counts for Stats.
+// Package trace tells the user what happens in a runtime: it calls the functions of a Trace, and keeps the counters of Stats.
 //
 // The engine, the watchdog, the gateways and the subscriber call a Recorder. It calls the user's functions, and reports their panics as events.
 package trace
@@ -12,9 +12,9 @@ import (
 
 // Trace has functions that are called when something happens in a runtime. A function that is nil costs only a comparison.
 //
-// The functions run inside the runtime, mostly on the goroutines of its actors and pipelines. They must be fast: while a function runs, the
-// lock for which it is called waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a
-// CallbackPanicked event. Fields may be added to Trace.
+// The functions run inside the runtime, mostly on the goroutines of its actors and pipelines. They must be fast, because each of them delays the
+// goroutine that calls it. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked
+// event. Fields may be added to Trace.
 type Trace struct {
 	// Acquiring is called before an acquire begins, on the caller's goroutine and with the caller's context. For an acquire by message it is
 	// called on the goroutine of an actor of the runtime, with an empty context. If it returns a function, that function is called once with the
@@ -25,14 +25,15 @@ type Trace struct {
 	Acquiring func(ctx context.Context, a Acquiring) func(Acquired)
 	// Waiting is called once for an acquire that has waited longer than Options.SlowWait, with the context that Acquiring got.
 	Waiting func(ctx context.Context, w protocol.Waiting)
-	// Released is called when a holder has released its lease, with the error that Release returns. It is also called when the runtime releases a lease
-	// because the actor that holds it has ended, or because the program has dropped the lease (unless it is a fixed one). When a lock is handed on in
-	// the process, the function for the next holder's Acquired may be called before Released.
+	// Released is called when a holder has released its lease, with the error that Release returns. It is also called when the runtime releases a
+	// lease because the actor that holds it has ended, or because the program has dropped the lease. (Dropped leases that were acquired WithLease are
+	// not released.) When a release hands the lock on to a waiter in the same process, the outcome of that waiter's acquire may be reported before
+	// Released is called.
 	Released func(r Released)
 	// Lost is called when a lease has ended without its holder's release. For each lease either Released or Lost is called, once.
 	Lost func(l Lost)
-	// Renewed is called after each script that renews leases, even if the script failed. It is not called for a script that has to be split
-	// because a cluster is moving its keys.
+	// Renewed is called after each script that renews leases, even if the script failed. It is not called for a script that has to be split because a
+	// cluster is moving some of the script's keys.
 	Renewed func(r Renewed)
 	// Exchanged is called after each pipeline of scripts.
 	Exchanged func(x Exchanged)
@@ -58,15 +59,15 @@ type Acquired struct {
 	Err      error // nil if the lock was acquired
 }
 
-// Released is the end of a lease by a release.
+// Released describes the end of a lease that was released.
 type Released struct {
 	Kind     protocol.Kind
 	Name, ID string
-	Held     time.Duration // time from the grant to the answer of the release
+	Held     time.Duration // time from the grant to the reply to the release
 	Err      error         // what Release returns
 }
 
-// Lost is the end of a lease that its holder did not release.
+// Lost describes the end of a lease that its holder did not release.
 type Lost struct {
 	Kind     protocol.Kind
 	Name, ID string
@@ -75,7 +76,7 @@ type Lost struct {
 	Fixed    bool // acquired WithLease
 }
 
-// Renewed is one script that renewed leases, or failed to.
+// Renewed describes one script that was to renew leases.
 type Renewed struct {
 	Leases int           // leases that were to be renewed
 	Gone   int           // leases among them that Redis does not have any more
@@ -108,7 +109,7 @@ type Stats struct {
 
 	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore
 	HandedOn      uint64 // those of Acquired that needed no call to Redis: handed on inside the process, or re-entered
-	Refused       uint64 // acquires that ended with an error, except ErrInvalid for the name or an option: such an acquire never begins
+	Refused       uint64 // acquires that ended with an error; one with an invalid name or option is not counted, because it never begins
 	Released      uint64 // leases that their holders ended, whatever the outcome
 	Lost          uint64 // leases that ended without their holder's release
 	Renewals      uint64 // successful renewals of leases

@@ -11,12 +11,12 @@ import (
 // A message does not say who receives it, and a release does not say who made it, so this process can only count releases. It counts them in rounds.
 // A round is the time between a release by this process and its next grant. In a round, every other process that wants the lock has one turn, and the
 // subscribers without a turn count as absent. Some counts are wrong, because a process is slow or has two turns in a round. So the estimate is the
-// number of subscribers that were absent in nearly all of the newest rounds. If a single round has clearly more turns than the estimate allows, the
-// estimate drops at once, because a process that wants the lock may have been taken for a mere listener.
+// number of subscribers that were absent in nearly all of the newest rounds. There is one exception: if clearly fewer subscribers than that are
+// absent in a single round, the estimate drops at once, because a process that wants the lock may have been taken for a mere listener.
 //
-// The more processes compete, the more often counts are wrong. So a single round lowers the estimate only if its count is lower than the estimate by
-// more than doubt(). If every wrong count lowered the estimate, this process would wait for mere listeners and miss its turn. Then its next count
-// would be wrong as well, and so would the counts of the other processes.
+// "Clearly fewer" means fewer by more than doubt(), because counts are wrong more often if more processes compete. If every wrong count lowered the
+// estimate, this process would wait for mere listeners and miss its turn. Then this process's next count would be wrong as well, and so would the
+// counts of the other processes.
 type attendance struct {
 	notified int  // subscribers that this process's newest release notified, not counting this process
 	came     int  // known turns of other processes in this round
@@ -28,8 +28,8 @@ type attendance struct {
 	turns  int        // number of rounds that were counted; 0 again after a release that notified nobody
 }
 
-// The smallest counts may be wrong, so the method `usual` ignores the two smallest (outliers). If several processes compete, it ignores up to three
-// more (outliersMore; see doubt).
+// The smallest counts may be wrong, so the method `usual` always ignores the two smallest (outliers). If several processes compete, it also ignores
+// the next doubt() counts, at most three (outliersMore).
 const outliers, outliersMore = 2, 3
 
 // released begins a round after a release by this process.

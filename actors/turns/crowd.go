@@ -2,10 +2,10 @@ package turns
 
 import "time"
 
-// crowd is this process's place among 64 processes or more that wait for a lock. Redis assigns the places (scripts/lib/crowd.lua): each process that
-// is refused gets a ticket, and 16 tickets make a row. Only processes near the front receive the messages of releases. A process further back
-// subscribes to the channel of its row, and waits until the row is called. So the number of messages in a turn does not grow with the number of
-// processes, and the number of scripts hardly grows.
+// crowd is the part of Turns that is used when 64 processes or more wait for a lock. Redis then assigns the places (scripts/lib/crowd.lua): each
+// process that is refused gets a ticket, and 16 tickets make a row. Only processes near the front receive the messages of releases. A process further
+// back subscribes to the channel of its row, and waits until the row is called. So the number of messages in a turn does not grow with the number of
+// processes, and the number of script calls hardly grows.
 //
 // A process gets a new ticket for each of its turns, so its next place is behind all others.
 type crowd struct {
@@ -13,14 +13,14 @@ type crowd struct {
 	none   bool  // the newest refusal showed no crowd although there are enough subscribers: the Redis user has no right to use tickets
 	in     bool  // this process has a ticket
 	yields bool  // this process has just had its turn: its next attempt takes a ticket, even if the lock is free
-	ticket int64 // its ticket while it waits for the call of its row; 0 if it waits for no call
+	ticket int64 // this process's ticket while the process waits for the call of its row; otherwise 0
 }
 
 const (
 	crowdLeast = 64              // with this many subscribers to releases there may be a crowd; also in scripts/lib/crowd.lua
 	rowSize    = 16              // a row has this many tickets, and is called when this many processes are ahead of it; also in scripts/lib/crowd.lua
 	callMin    = time.Second     // a process waits at least this long, plus jitter, for the call of its row before it tries again
-	callMax    = 5 * time.Second // the longest such wait: if nobody is left to make the calls, a longer wait would only be lost time
+	callMax    = 5 * time.Second // the longest such wait: if no process is left to call rows, a longer wait would only waste time
 )
 
 // Row returns the row whose call this process waits for, or 0 if it waits for releases. The first ticket is 32, so no row is 0.
@@ -29,7 +29,8 @@ func (y *Turns) Row() int64 { return y.crowd.ticket / rowSize }
 // InCrowd reports whether this process has a ticket.
 func (y *Turns) InCrowd() bool { return y.crowd.in }
 
-// Yields reports whether the next attempt should take a ticket and nothing else, if there is still a crowd.
+// Yields reports whether the next attempt should leave even a free lock to the crowd, and only take a ticket. If there is no crowd any more, Redis
+// treats the attempt like any other.
 func (y *Turns) Yields() bool { return y.crowd.yields }
 
 // Called notes that the row of this process was called. At that time, the lock's holder and sixteen other processes were ahead of its row. The
@@ -45,8 +46,8 @@ func (y *Turns) Called(now, longest time.Duration) {
 	y.gaps.last = 0 // this process has not received the messages of earlier releases
 }
 
-// FirstTry is called when this process has just subscribed to releases. It returns the instant of the next attempt, unless a release message comes
-// earlier. It returns 0, and decides nothing, if the process is not in a crowd or does not know its place.
+// FirstTry is called when this process has just subscribed to releases. It returns the instant of the next attempt; a release message may lead to an
+// earlier attempt. If the process is not in a crowd or does not know its place, FirstTry returns 0 and changes nothing.
 func (y *Turns) FirstTry(p *Policy, now time.Duration) time.Duration {
 	if !y.crowd.in || !y.placed {
 		return 0
@@ -64,8 +65,9 @@ func (y *Turns) Left() {
 	y.placed = false
 }
 
-// joinCrowd notes the place that a refusal contains. If the wait for a call has ended, and the place has not improved meanwhile, no process ahead has
-// had a turn: perhaps none is left to call the row. The process then no longer waits for the call.
+// joinCrowd notes the place that a refusal contains. Suppose that this process has waited in vain for the call of its row, and that its place is no
+// better than before the wait. Then no process ahead has had a turn, and perhaps no process is left to call the row. So this process no longer waits
+// for the call.
 func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	if y.crowd.ticket > 0 && r.Place >= y.ahead && r.Sent >= y.until {
 		r.Ticket = 0
@@ -82,20 +84,21 @@ func (y *Turns) joinCrowd(p *Policy, now time.Duration, r Refusal) {
 	y.until = now + stay + p.Jitter(stay/4+1)
 }
 
-// leaveCrowd ends a turn when there may be a crowd. If there is one, this process takes a new ticket at its next attempt, even if it got the lock
-// without a ticket and has never seen the crowd. Without a new ticket, this process would let too few others go first: only the processes that its
-// release has notified. In a crowd, these are only the processes in front.
+// leaveCrowd ends a turn when there may be a crowd. If there is one, this process takes a new ticket at its next attempt. It does so even if it got
+// the lock without a ticket and has never seen the crowd. Without a new ticket, this process would let only those processes go first that its release
+// has notified. In a crowd these are too few: only the processes in front.
 func (y *Turns) leaveCrowd() (stay time.Duration) {
 	y.crowd = crowd{here: true, yields: true}
 	y.placed, y.ahead, y.patience.early = false, 0, false
 	return y.slot
 }
 
-// missing returns 1 if a process ahead in the crowd seems not to want the lock, otherwise 0. It decides by the time since the newest release. If this
-// time is at least twice the usual length of a turn, the lock was probably free while the process ahead let its slot pass. If that process were still
-// counted, all processes behind it would wait for one slot more in each turn. So turns would become longer, and slots with them.
+// missing returns 1 if a process ahead in the crowd seems not to want the lock, otherwise 0. It compares the time since the newest release with the
+// usual length of a turn. If the time is at least twice that length, the lock was probably free while the process ahead let its slot pass. So that
+// process is not counted any more. If it were still counted, all processes behind it would wait one more slot in each turn. Turns would become
+// longer, and so would slots.
 //
-// The decision is wrong if a single turn took that long. Then this process counts too few processes ahead, until a refusal corrects its place.
+// The decision is wrong if the turn really took that long. Then this process counts too few processes ahead, until a refusal corrects its place.
 func (y *Turns) missing(now time.Duration) int {
 	if !y.crowd.in || y.patience.turn == 0 || y.patience.released == 0 {
 		return 0

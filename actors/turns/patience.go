@@ -4,12 +4,12 @@ import "time"
 
 // patience makes slots as long as the turns of other processes. (A slot is the time that a process leaves to each process ahead of it, see Turns.)
 // When the slots of all processes ahead are over, this process tries, in case they have stopped waiting. If slots are shorter than turns, one process
-// gets the lock, and all the others try during its turn and find the lock taken: an attempt in vain.
+// gets the lock, and all the others try during that process's turn and find the lock taken. Such attempts are called attempts in vain.
 //
-// An attempt is early if it is made although processes are ahead. The first early attempts in vain change nothing: each other waiter may have the
-// lock once before this process gets it, so one attempt in vain for each of them is normal. Every further one doubles the slots. If an early attempt
-// finds the lock free, a process ahead has stopped waiting, and the lock was free during the slot of that process. So slots become short again. If
-// only mere listeners (subscribers that never try) are ahead, each process finds the lock free before its slots double, so slots stay short.
+// An attempt is early if it is made although processes are ahead. Each other waiting process may have the lock once before this process gets it, so
+// one early attempt in vain for each of them is normal, and changes nothing. Every further early attempt in vain doubles the slots. If an early
+// attempt finds the lock free, slots become short again: a process ahead has stopped waiting, and the lock was free during the slot of that process.
+// If only mere listeners (subscribers that never try) are ahead, each process finds the lock free before its slots double, so slots stay short.
 //
 // Slots of a wrong length do harm. If they are too long, the lock stays free. If they are too short, turns are out of order, which spoils the
 // estimate of attendance.
@@ -17,7 +17,7 @@ type patience struct {
 	turn     time.Duration // an estimate of the usual time between two releases; it may be too low
 	released time.Duration // instant of the newest release, or 0 if none is known
 	vain     int           // number of early attempts in vain; 0 again when a process ahead has let its slot pass
-	holder   string        // the process that had the lock at the newest refusal, or "" if it is unknown or this process has had a turn since
+	holder   string        // the process that had the lock at the newest refusal; "" if it is unknown, or if this process has had a turn since
 	early    bool          // the next attempt is made although processes are ahead
 }
 
@@ -34,15 +34,15 @@ func (w *patience) heard(now time.Duration) {
 		w.turn = turn
 	case turn < w.turn:
 		w.turn += (turn - w.turn) / 2
-	default: // the lock may have been free in between, because the processes ahead did not try
+	default: // this time may be longer than a turn: the lock may have been free, because the processes ahead did not try
 		w.turn += (turn - w.turn) / 16
 	}
 	w.released = now
 }
 
-// refused notes an attempt that found the lock taken. If the lock has another holder than at the previous refusal, processes take turns, so an early
-// attempt was in vain. If an early attempt finds the same holder again, the processes ahead do not try for the lock. Longer slots would then only
-// delay this process, so slots become short again.
+// refused notes an attempt that found the lock taken. If the attempt was early, the holder shows whether it was in vain. If the lock has another
+// holder than at the previous refusal, the processes take turns, so the attempt was in vain. If it has the same holder, the processes ahead do not
+// try for the lock. Longer slots would then only delay this process, so slots become short again.
 func (w *patience) refused(holder string) {
 	early, known := w.early, holder != "" && w.holder != ""
 	switch {
