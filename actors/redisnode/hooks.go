@@ -15,8 +15,8 @@ import (
 //
 // WithTimeout of go-redis does not copy the hooks, but the new client needs them: a hook may put a prefix before all keys. go-redis has no way to
 // read the hooks of a client. It only runs them around the client's own commands, so the new client sends each command through the old client. The
-// last hook of the old client is handBack, which hands the command back to the new client. The old client keeps this hook, which does nothing for
-// other commands.
+// last hook of the old client is handBack, which hands the command back to the new client. The hook handBack stays in the old client, and does
+// nothing with other commands.
 func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
 	known := handBackOnce(client)
 	bounded := client.WithTimeout(timeout)
@@ -24,18 +24,18 @@ func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
 	return bounded
 }
 
-// withHooksOf returns a client with the connections of `client` and the hooks of `hooked`. It sends each command through `hooked`, as the client of
-// withTimeout does through the old client.
+// withHooksOf returns a client with the connections of `client` and the hooks of `hooked`. As in withTimeout, the new client sends each command
+// through another client. Here, that client is `hooked`.
 func withHooksOf(client, hooked *redis.Client) *redis.Client {
 	bare := client.WithTimeout(client.Options().ReadTimeout)
 	bare.AddHook(through{hooked, handBackOnce(hooked)})
 	return bare
 }
 
-// detour is the value that the new client puts into the context of a command before it sends the command through the old client. It tells handBack
-// what to hand back. A hook of the user may send its own commands with the same context, to this client or to another, and handBack must not hand
-// those back. So the detour names the old client and the first command: handBack hands back only this command, or the pipeline that begins with it.
-// If a hook replaces the first command, or puts another one before it, the old client sends the commands itself, with its own timeouts.
+// detour is the value that the new client puts into the context of a command before it sends the command through the old client. The detour names
+// the old client and the first command. handBack hands back only this command, or the pipeline that begins with it. It must not hand back other
+// commands: a hook of the user may send its own commands with the same context, to the old client or to another one. If a hook replaces the first
+// command, or puts another command before it, handBack hands nothing back. The old client then sends the commands itself, with its own timeouts.
 type detour struct {
 	outer    *detour // the detour that was already in the context when this one began, or nil
 	of       weak.Pointer[redis.Client]
@@ -75,10 +75,10 @@ func (t through) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// Connected is the context under which a connection for messages is used once it is made. By itself, go-redis connects again after an error, and
-// holds a mutex while it does. If the user's dialer panicked at that time, the mutex would stay locked. Under Connected, go-redis cannot connect: the
-// context has ended, and handBack, the last hook of a client, refuses to dial. Reads and writes still work, because they only look at the deadline of
-// a context, and Connected has no deadline.
+// Connected is the context with which a connection for messages is used after it is made. It keeps go-redis from connecting again after an error:
+// while go-redis connects, it holds a mutex, which would stay locked if the user's dialer panicked. With Connected, go-redis cannot connect, because
+// the context has ended, and because handBack, the last hook of a client, refuses to dial. Reads and writes still work: they use only the deadline
+// of a context, and Connected has no deadline.
 var Connected = func() context.Context {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), connectedKey{}, true))
 	cancel()
@@ -91,8 +91,8 @@ type connectedKey struct{}
 // Connected.
 type handBack struct{ of weak.Pointer[redis.Client] }
 
-// due returns the detour that begins with this command, or the zero value if there is none. It returns no pointer, because the user's own commands
-// pass here, too, and should cost no allocation.
+// due returns the detour that begins with this command, or the zero value if there is none. The result is not a pointer, because handBack also calls
+// due for the user's own commands, which should cost no allocation.
 func (h handBack) due(ctx context.Context, command redis.Cmder) (d detour) {
 	for on, _ := ctx.Value(detourKey{}).(*detour); on != nil; on = on.outer {
 		if on.of == h.of && on.first == command {
@@ -135,7 +135,8 @@ func (h handBack) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 // handsBack holds the clients that have the hook handBack.
 var handsBack sync.Map // weak.Pointer[redis.Client] -> *sync.Once
 
-// handBackOnce adds the hook, once per client. It refers to the client weakly, so that the user's client can be collected.
+// handBackOnce adds the hook handBack to a client, unless the client has the hook already. The hook has only a weak pointer to the client, so that
+// the user's client can be garbage-collected.
 func handBackOnce(client *redis.Client) weak.Pointer[redis.Client] {
 	known := weak.Make(client)
 	once, _ := handsBack.LoadOrStore(known, new(sync.Once))

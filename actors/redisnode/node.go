@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Node is a server that decides about locks: the only one, or one master of a cluster.
+// Node is a server that decides about locks. It is the only server, or one master of a cluster.
 type Node struct {
 	Client     redis.UniversalClient // sends to this node only
 	Hasty      redis.UniversalClient // like Client, but waits at most Silence for a reply; nil if it cannot be made
@@ -15,7 +15,7 @@ type Node struct {
 	Clock      Clock
 	Errors     *Errors
 
-	master *redis.Client // in a cluster: go-redis's client for this master; a stray (Cluster.strays) has that of the master that first redirected a call
+	master *redis.Client // in a cluster: go-redis's client for this master, or, in Cluster.strays, for the master that first redirected a call to it
 	number int           // in a cluster: the nodes are numbered in the order in which they are made
 	users  int           // in a cluster: calls of Keep minus calls of Forget
 }
@@ -23,7 +23,7 @@ type Node struct {
 // NewNode makes a node for a client. The node waits at most replyWait for a reply.
 func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
 	if single, ok := client.(*redis.Client); ok {
-		handBackOnce(single) // Connected needs this hook, even if the timeouts of the client are short enough
+		handBackOnce(single) // Connected always needs this hook, but `bounded` adds it only if it must shorten the timeouts
 	}
 	return &Node{Client: bounded(client, replyWait), Hasty: hasty(client), Errors: ErrorsOf(client)}
 }
@@ -47,11 +47,11 @@ type Nodes interface {
 	Discover(ctx context.Context) error
 	// Suspect discovers the nodes again in the background, because a slot may have moved.
 	Suspect()
-	// Time converts an instant of this process to Unix time, as the clock of one of the nodes shows it.
+	// Time converts an instant of this process to Unix time. It uses the clock of one of the nodes.
 	Time(instant time.Duration) time.Duration
 	// Part returns the part of the cluster (the hash slot) in which all keys of a name are. One script reaches the keys of one part only.
 	Part(raw string) uint16
-	// PublishCommand returns the command that publishes a release, as an argument for scripts.
+	// PublishCommand returns the command that publishes a release. Scripts receive this command as an argument.
 	PublishCommand() any
 	// Close closes all connections, except those of the user's client.
 	Close()

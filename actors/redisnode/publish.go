@@ -65,8 +65,9 @@ func (t *PublishMode) settle(sharded bool) {
 	t.once.Do(func() { t.sharded.Store(sharded) })
 }
 
-// decide asks a master whether it supports sharded messages. The first answer settles the mode. A temporary refusal is not an answer: decide
-// returns it as an error. If the user has no right to ask, messages are plain, as with Redisson; Runtime.Check names the missing right.
+// decide asks a master whether it supports sharded messages. The first answer settles the mode. If the master gives no answer, or refuses only for
+// now, decide returns the error, and the mode stays undecided. If the user has no right to ask, messages are plain, as in Redisson; Runtime.Check
+// names the missing right.
 func (t *PublishMode) decide(ctx context.Context, client redis.UniversalClient) error {
 	if !t.auto {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// secrets hides the client's passwords in errors. It looks at the places where an error may contain a password: the part of a command that
-// a server repeats, the part of an address before the @, and text in quotes.
+// secrets hides the client's passwords in errors. An error may contain a password at three places: in the part of a command that a server's reply
+// repeats, in the part of an address before the @, and alone between quotes. At these places, passwords are always hidden.
 //
-// A password is hidden wherever it stands alone, unless it could be an ordinary word or number, or equals the user or a host. Nothing else is
-// changed: a longer word or host name that contains a password stays as it is, and so do the codes at the beginning of replies.
+// Elsewhere, a password is hidden if it stands alone, but not if it could be an ordinary word or number, or equals the user or a host. Nothing else
+// is changed: a longer word or host name that contains a password stays as it is, and so do the codes at the beginning of replies.
 type secrets struct {
 	infos  []string // user info of addresses, with the @
 	quoted []string // the passwords in every spelling, longest first
@@ -100,8 +100,8 @@ func isOrdinary(s string) bool {
 const stars = "***"
 
 var (
-	// A server that does not know a command repeats a part of it. The end of that part cannot be recognized, so the pattern matches everything from its
-	// beginning on.
+	// The reply to an unknown command repeats a part of the command. The end of that part cannot be recognized, so the pattern matches the rest of
+	// the line.
 	repeated = regexp.MustCompile(`with args beginning with:.*`)
 	inURL    = regexp.MustCompile(`(\w://)[^\s/"@]+@`)
 )
@@ -142,7 +142,7 @@ func replaceAlone(text, password string) string {
 	return b.String() + text
 }
 
-// isPart reports whether word is only a part of a longer word, or of a name with dots or dashes, in the text before + word + after.
+// isPart reports whether, in the text before + word + after, the word is only a part of a longer word, or of a name with dots or dashes.
 func isPart(before, word, after string) bool {
 	first, _ := utf8.DecodeRuneInString(word)
 	last, _ := utf8.DecodeLastRuneInString(word)
@@ -158,8 +158,9 @@ func isInWord(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// concealError hides the passwords in the text of an error, and in the texts of all errors that it wraps. An error without passwords is returned as
-// it is. An error of package net is replaced by a copy of the same type, so that errors.As finds it. Any other error is replaced by a `concealed`.
+// concealError hides the passwords in the text of an error, and in the texts of all errors that this error wraps. If the error contains no
+// passwords, concealError returns the error unchanged. An error of package net is replaced by a copy of the same type, so that errors.As finds it.
+// Any other error is replaced by a `concealed`.
 func (s *secrets) concealError(err error) error {
 	if err == nil || s.isClean(err) {
 		return err

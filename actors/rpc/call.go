@@ -22,7 +22,7 @@ type Call struct {
 	claimed atomic.Bool // set by the gateway when it takes the call out of its line, or by the sender when it withdraws the call
 
 	// set by the gateway when it takes the call out of its line
-	Since    time.Duration // when Redis began to keep the call waiting: when the call was submitted or when Redis last answered, whichever is later
+	Since    time.Duration // Redis has kept the call waiting since this instant: Asked, or the last answer of Redis if that was later
 	NotAfter time.Duration // the last instant at which Redis may execute the call; 0 if the call left the line without being sent
 	Deadline time.Duration // if there is no answer by this instant, the outcome is unknown; 0 if NotAfter is 0
 
@@ -36,15 +36,16 @@ type Caller interface{ Send(message any) }
 type Result struct {
 	Call  *Call // nil until the call is answered
 	Class scripts.Class
-	Last  bool // nobody but the receiver of this result refers to the call any more, so the receiver may reuse it
+	Last  bool // if true, nobody else uses the call any more, so the receiver of this result may reuse the call
 	Reply any
 	Err   error
-	Sent  time.Duration // the instant just before the call was sent; 0 if it was not sent, or if the gateway has stopped waiting for its reply
+	Sent  time.Duration // the instant just before the call was sent; 0 if the call was not sent, or if the gateway has given up waiting for the reply
 
 	Unacked error // why too few replicas have acknowledged what the call wrote, or nil
 }
 
-// Leave takes a call out of the line, to be sent now. heard is the instant at which Redis last answered. Leave fails if the call was withdrawn.
+// Leave takes a call out of the line when the call is about to be sent. heard is the instant at which Redis last answered. Leave fails if the call
+// was withdrawn.
 func (c *Call) Leave(now, heard time.Duration) bool {
 	c.NotAfter, c.Deadline = c.SentAt(now)
 	return c.Expire(heard)
@@ -60,11 +61,13 @@ func (c *Call) Expire(heard time.Duration) bool {
 // executed until NotAfter, and will be answered.
 func (c *Call) Withdraw() bool { return c.claimed.CompareAndSwap(false, true) }
 
-// Withdrawn reports whether a call that is in the line was taken back.
+// Withdrawn reports whether a call that is in the line was withdrawn. It must not be used for a call that has left the line: for that call, it
+// always returns true.
 func (c *Call) Withdrawn() bool { return c.claimed.Load() }
 
-// Answer stores the result of a call, and returns it for the gateway to send. A call is answered once. So Answer may be called only by code that has
-// claimed the call in its batch, has removed the call by Expire, or has not put the call in line at all.
+// Answer stores the result of a call, and returns it for the gateway to send. A call is answered only once. So code may call Answer only if it has
+// claimed the call in its batch (the field `claims` of the gateway's batch), has removed the call from the line with Expire, or has never put the
+// call in line.
 func (c *Call) Answer(r Result) *Result {
 	r.Call = c
 	c.result = r
@@ -73,18 +76,19 @@ func (c *Call) Answer(r Result) *Result {
 
 // Timing says how long a call may wait to be sent, and then for its answer.
 //
-// The two times are separate because they end differently. A call that was never sent has done nothing, so nobody has to repeat it. Such a call may
-// wait in line for as long as its caller waits. Once a call is sent, Redis may execute it at any time until its window has passed.
+// The two times are separate because their ends mean different things. A call that was never sent has done nothing, so nobody has to repeat it. Such
+// a call may wait in line for as long as its caller waits. But once a call is sent, Redis may execute it at any time until the call's window has
+// passed.
 type Timing struct {
 	Asked    time.Duration // when the sender asked for it
-	window   time.Duration // counts from the sending; when it is over, Redis must not execute the call any more
-	Grace    time.Duration // how long after NotAfter the answer may come: time for replicas to acknowledge, or the part of the window after Until
+	window   time.Duration // begins when the call is sent; when it is over, Redis must not execute the call any more
+	Grace    time.Duration // how long after NotAfter the answer may come: time for replicas to acknowledge, or the rest of the window after Until
 	Until    time.Duration // Redis must not execute the call after this instant, whenever it is sent; clock.Never if there is no such instant
 	Patience time.Duration // the call is refused if it has not been sent and Redis has been silent for this long
 	First    bool          // the call goes before other calls: it is a repeat, or gives something back
 }
 
-// Patient returns the timing of a call that may wait in line until Redis has been silent for patience.
+// Patient returns the timing of a call that may wait in line until Redis has been silent for the time `patience`.
 func Patient(now, window, patience time.Duration) Timing {
 	return Timing{Asked: now, window: window, Until: clock.Never, Patience: patience}
 }
@@ -106,11 +110,13 @@ func (t *Timing) Expires(heard time.Duration) time.Duration {
 	return min(t.Until, max(t.Asked, heard)+t.Patience)
 }
 
-// Window returns how long one attempt for a lease of the given length may take before its outcome counts as unknown.
+// Window returns how long one attempt may take if it concerns a lease of the given length. After that time, the outcome of the attempt counts as
+// unknown.
 func Window(lease time.Duration) time.Duration { return min(lease/3, 2*time.Second) }
 
 // Offer is the offer of a goroutine to send a call itself. The goroutine has made a request, and waits for the answer anyway. If the lock's actor
-// has a call to send when it handles the request, it leaves the call to that goroutine. Waking another goroutine would cost more CPU than the call.
+// has a call to send when it handles the request, the actor leaves the call to that goroutine. To wake another goroutine for the call would cost
+// more CPU than the call itself.
 //
 // The zero value offers nothing.
 type Offer struct{ call atomic.Pointer[Call] }

@@ -38,8 +38,8 @@ type Span struct {
 	began time.Duration
 }
 
-// Asked notes an acquire before it is sent. For each such acquire, the caller must later call Outcome once. The span is nil if Trace
-// follows no acquires.
+// Asked notes an acquire before it is sent. For each call of Asked, the caller must later call Outcome once. The span is nil if Trace has neither an
+// Acquiring nor a Waiting function.
 func (t *Recorder) Asked(ctx context.Context, a Acquiring) *Span {
 	t.asked.Add(1)
 	if t.trace.Acquiring == nil && t.trace.Waiting == nil {
@@ -90,7 +90,7 @@ func (t *Recorder) Released(h *lease.Hold, err error) {
 	}
 }
 
-// Lost notes that a hold has ended, but not by its holder's release.
+// Lost notes that a hold has ended without a release by its holder.
 func (t *Recorder) Lost(h *lease.Hold) {
 	t.lost.Add(1)
 	f := t.trace.Lost
