@@ -234,7 +234,7 @@ func readLeft(list []any, grant string) (left int64, ok bool) {
 //	{ttl, holder, subscribers, place, ticket}  if Terms.Report was set
 //	{ttl, holder, queued, next}                of a fair lock
 //
-// Three of the values have these forms:
+// Three of the values are encoded as follows:
 //
 //	ttl     milliseconds, or -1
 //	queued  0 if the grant is not in Redis' queue; 1 if it has kept its place there; otherwise the server time in microseconds at which this

@@ -49,8 +49,8 @@ func (h *Hold) Fixed() bool { return !h.Grant.Watched }
 // Claim ends the hold for its holder. It returns false if the hold had ended before.
 func (h *Hold) Claim() bool { return h.End(protocol.ErrNotHeld, "it was released before") }
 
-// Lose ends the hold for the lock actor. It returns false if the hold had ended before. If the holder has ended it, the release request
-// is on its way.
+// Lose is called when the lock's actor ends the hold. It returns false if the hold had ended before. If the holder ended it, the holder's request to
+// release is on its way to the actor.
 func (h *Hold) Lose(err error, why protocol.LossReason) bool { return h.End(err, string(why)) }
 
 // Holder returns a name of the holder for people to read: its owner, or the id of its grant if the hold has no owner.

@@ -86,9 +86,9 @@ func (s *State) newPending(r *wait.Request) pendingGrant {
 	return t
 }
 
-// sendAcquire sends an attempt, or repeats one. It forgets earlier wake-ups, because Redis has executed the releases that they announced before it
-// executes this call. If a wake-up comes while the call is in flight, it is kept in wokenFor: Redis may have executed the call first, and the
-// announced release after it.
+// sendAcquire sends an attempt, or repeats one. It forgets earlier wake-ups, because this call sees the effect of the releases that they announced:
+// Redis has already executed those releases. If a wake-up comes while the call is in flight, it is kept in wokenFor: Redis may have executed the call
+// first, and the announced release after it.
 func (s *State) sendAcquire(now time.Duration) {
 	s.wokenFor, s.pending.inherited = clock.Never, 0
 	s.turns.Tries(now)

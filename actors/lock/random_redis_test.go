@@ -114,8 +114,8 @@ func (w *world) subscribers() (n int) {
 	return n
 }
 
-// joinCrowd gives the process that sent an acquire a place in the crowd. Sometimes the place is so far back that the process has to wait for the call
-// of its row.
+// joinCrowd gives the process that sent an acquire a place in the crowd. Sometimes the place is so far back that the process has to wait until its
+// row is called.
 func (w *world) joinCrowd(c *lockCall, a *scripts.Acquired) {
 	if !w.crowded {
 		return

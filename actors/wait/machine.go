@@ -46,7 +46,7 @@ type (
 	}
 	// DemandsMissed says that a Demanded may have been lost, because the runtime was not subscribed to demands for a while.
 	DemandsMissed struct{}
-	// Close tells a machine which stage the end of the runtime has reached.
+	// Close tells a machine that the runtime is ending, and which stage of its end has begun.
 	Close struct{ Stage Stage }
 	// LookAround asks a machine to check whether Redis still has its grants, because an operation may have ended some of them. The machine checks
 	// only the grants with a fixed lease. It need not check the others: their next renewal shows whether Redis still has them.

@@ -81,8 +81,8 @@ func TestFault_CancelWhileRedisIsSilent(t *testing.T) {
 	}
 }
 
-// While Redis is silent, an acquire still ends after the time set by WithWait. A cancelled acquire that is the first call of a new runtime ends at
-// once, because a worker sends that call, not the caller's goroutine.
+// While Redis is silent, an acquire still ends after the time set by WithWait. The first call of a new runtime is
+// sent by a worker, which leaves the caller's goroutine free. So if this call is that of an acquire, and the acquire is cancelled, it ends at once.
 func TestFault_WaitWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

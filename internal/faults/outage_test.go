@@ -152,7 +152,7 @@ func (s *rush) monitor(t *testing.T) {
 // aScript matches a script in the output of MONITOR, and captures the time at which the server received it.
 var aScript = regexp.MustCompile(`^\+([0-9.]+) \[[^\]]*\] "evalsha" `)
 
-// pass makes the outage, in the middle of which the leases are due for renewal.
+// pass causes an outage, at such a time that the leases are due for renewal in the middle of it.
 func (s *rush) pass(t *testing.T, begin, end func()) {
 	s.awaitRenewal(outageFor / 2)
 	before := s.proxy.Accepted()

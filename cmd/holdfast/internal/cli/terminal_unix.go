@@ -48,7 +48,7 @@ func terminalSignals() (resized, suspended chan os.Signal) {
 	return resized, suspended
 }
 
-// catchSuspensions makes the channel receive when the user wants to suspend the program.
+// catchSuspensions sends SIGTSTP to the channel when the user wants to suspend the program. The signal then no longer stops the program.
 func catchSuspensions(suspended chan<- os.Signal) { signal.Notify(suspended, syscall.SIGTSTP) }
 
 // leaveSuspensions ends catchSuspensions, and empties the channel.

@@ -76,9 +76,9 @@ func Suspend(caught chan<- os.Signal) {
 	signal.Notify(caught, syscall.SIGTSTP)
 }
 
-// pause stops the process group of this process, because a shell expects that when the command has stopped. While this process is stopped, it does
-// not renew the lease. If it does not continue in time, the guardian kills the command. If no shell could continue the group, Suspend does not stop
-// the group.
+// pause stops the process group of this process. When a command stops, its shell expects the whole process group to stop. While this process is
+// stopped, it does not renew the lease. If it does not continue in time, the guardian kills the command. If no shell could continue the group,
+// Suspend does not stop the group.
 func (r *run) pause() {
 	r.tty.take()
 	Suspend(r.jobs)
