@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
@@ -15,7 +14,8 @@ import (
 func (e *Engine) Ask(ctx context.Context, a *lease.Address, call scripts.Call) (any, error) {
 	late := e.clock.Now() + e.policy.Patience
 	for failures := 1; ; failures++ {
-		r, err := e.askOnce(ctx, a, call, late)
+		now := e.clock.Now()
+		r, err := e.askOnce(ctx, a, &rpc.Call{Call: call, Timing: rpc.Patient(now, min(rpc.Window(e.policy.Lease), late-now), late-now)})
 		if err != nil {
 			return nil, err
 		}
@@ -36,9 +36,10 @@ func (e *Engine) Ask(ctx context.Context, a *lease.Address, call scripts.Call) (
 	}
 }
 
-func (e *Engine) askOnce(ctx context.Context, a *lease.Address, call scripts.Call, late time.Duration) (*rpc.Result, error) {
-	now, answer := e.clock.Now(), make(answer, 1)
-	c := &rpc.Call{Call: call, Timing: rpc.Patient(now, min(rpc.Window(e.policy.Lease), late-now), late-now), From: answer}
+// askOnce makes a call, and waits for its result until ctx ends.
+func (e *Engine) askOnce(ctx context.Context, a *lease.Address, c *rpc.Call) (*rpc.Result, error) {
+	answer := make(answer, 1)
+	c.From = answer
 	e.registry.shardOf(a.Raw).lane.gateway.Submit(c)
 	select {
 	case r := <-answer:

@@ -273,44 +273,6 @@ func (e *Engine) Between(ctx context.Context) {
 // Jitter returns a random time of at least 0 and less than d.
 func (e *Engine) Jitter(d time.Duration) time.Duration { return e.policy.Jitter(d) }
 
-// Inspect reads the state of a lock.
-func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State, error) {
-	r, err := e.side(ctx, wait.Inspect, a)
-	if err != nil {
-		return protocol.State{}, err
-	}
-	e.registry.request(r)
-	if _, err = e.await(ctx, r, 0, false); err != nil {
-		return protocol.State{}, err
-	}
-	return *r.State, nil
-}
-
-// ForceRelease frees a lock, whoever holds it. It reports whether the lock was held.
-func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, error) {
-	r, err := e.side(ctx, wait.ForceRelease, a)
-	if err != nil {
-		return false, err
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		r.Deadline = e.clock.Now() + time.Until(deadline)
-	}
-	e.registry.request(r)
-	_, err = e.await(ctx, r, 0, false)
-	return r.Held, err
-}
-
-// side makes the request for an inspect or a force-release. These operations neither wait for the lock nor acquire it.
-func (e *Engine) side(ctx context.Context, do wait.Operation, a *lease.Address) (*wait.Request, error) {
-	if e.closing.Load() {
-		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, protocol.ErrClosed)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, err)
-	}
-	return e.requests.take(do, a), nil
-}
-
 // asks reports an acquire to the recorder (package trace) before the request is sent. Other requests are not reported.
 func (e *Engine) asks(ctx context.Context, r *wait.Request) {
 	if acquires(r) {

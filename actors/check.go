@@ -12,19 +12,24 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
+// enter begins something that Close waits for, and that must call e.checks.Done at its end. It returns false if the engine is closing.
+func (e *Engine) enter() bool {
+	e.door.RLock()
+	defer e.door.RUnlock()
+	if e.closing.Load() {
+		return false
+	}
+	e.checks.Add(1)
+	return true
+}
+
 // CheckServer tries everything that this engine needs from the servers for these kinds; see preflight.Check. If the engine closes before the check
 // has finished, the error wraps ErrClosed.
 func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
-	e.door.RLock()
-	closing := e.closing.Load()
-	if !closing {
-		e.checks.Add(1)
-		defer e.checks.Done()
-	}
-	e.door.RUnlock()
-	if closing {
+	if !e.enter() {
 		return fmt.Errorf("holdfast: check: %w", protocol.ErrClosed)
 	}
+	defer e.checks.Done()
 	if e.process != "" {
 		kinds = append(slices.Clone(kinds), scripts.Announcing)
 	}

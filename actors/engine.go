@@ -107,10 +107,10 @@ type Engine struct {
 
 	ctx    context.Context // for all calls to Redis; ends when no more calls are needed
 	cancel context.CancelFunc
-	checks sync.WaitGroup // counts the running calls of CheckServer, and goroutines that may outlive such a call
+	checks sync.WaitGroup // counts what Close waits for: calls of CheckServer and goroutines that may outlive them, inspects, force-releases
 
 	closing atomic.Bool
-	door    sync.RWMutex // locked to set `closing`, read-locked to begin a CheckServer
+	door    sync.RWMutex // locked to set `closing`, read-locked by enter
 	end     end
 	ending  atomic.Bool   // the engine is stopping its actors; until this is set, a front ignores the message actor.Stop
 	stopped chan struct{} // the guardian has stopped

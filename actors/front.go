@@ -56,6 +56,8 @@ func (f *front) onMessage(c actor.Context, message any) {
 		c.Forward(f.engine.Front(q.Address))
 	case q.Do == wait.Cancel:
 		f.engine.registry.tell(q.Address, cancelByID{requester: q.Requester, id: q.ID, kind: q.Address.Kind})
+	case q.Do == wait.Inspect:
+		f.engine.beside(q.Request, func() { f.engine.answer(q.Request) })
 	default:
 		f.engine.asks(context.Background(), q.Request)
 		f.setTimer(c, q)

@@ -21,6 +21,17 @@ func (a *shell) held() Held {
 	return Held{holds, waiting}
 }
 
+// heldOf asks the actor of a name for its leases. It returns when the actor has handled all messages that were sent to it before.
+func (e *Engine) heldOf(a *lease.Address) Held {
+	m := e.registry.shardOf(a.Raw).find(keyOf(a))
+	if m == nil {
+		return Held{}
+	}
+	answer := make(chan Held, 1)
+	m.Send(routed{heldQuery{answer}})
+	return <-answer
+}
+
 // Held asks all actors that are not idle for their leases, shard by shard. Each of these actors answers, because the registry counts the query: an
 // actor does not stop while a counted message is on its way to it.
 func (e *Engine) Held() iter.Seq[Held] {

@@ -113,6 +113,12 @@ func (r *registry) tell(a *lease.Address, message any) {
 	}
 }
 
+// tellAll sends a message to the actors of a name in all families.
+func (r *registry) tellAll(a *lease.Address, message any) {
+	r.tell(a, message)
+	r.tellOthers(a, message)
+}
+
 // tellOthers sends a message to the actors of the same name in the other families.
 func (r *registry) tellOthers(a *lease.Address, message any) {
 	for family := scripts.Plain; family < scripts.FamilyCount; family++ {

@@ -31,8 +31,17 @@ type received struct {
 	stopped  bool
 }
 
-func (r *received) InvokeUserMessage(message any) { r.messages = append(r.messages, message) }
-func (*received) EscalateFailure(any, any)        {}
+func (r *received) InvokeUserMessage(message any) {
+	if m, ok := message.(routed); ok {
+		if query, ok := m.message.(heldQuery); ok {
+			query.answer <- Held{Waiting: 7}
+			return
+		}
+	}
+	r.messages = append(r.messages, message)
+}
+
+func (*received) EscalateFailure(any, any) {}
 
 func (r *received) InvokeSystemMessage(message any) {
 	_, stop := message.(*actor.Stop)

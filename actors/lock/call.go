@@ -41,22 +41,8 @@ type (
 		tokens    scripts.Tokens // of a pass
 		inherits  bool           // of a release: the heir holds the lock now
 		held      bool
-		freed     []string        // by a force-release: the grants that held the lock
-		state     *protocol.State // of an inspect
 	}
 )
-
-// notice returns the message about a force-release for the actors that the same name has in other families, or nil if they need no message. The
-// force-release may have ended grants of those actors too, but only this actor receives its result.
-func (m *callDone) notice() any {
-	switch {
-	case m.class == scripts.Unknown:
-		return wait.LookAround{}
-	case len(m.freed) > 0:
-		return wait.Freed{Grants: m.freed, Reason: protocol.LossForceReleased}
-	}
-	return nil
-}
 
 // lockCall is a script call that the step asks for. The call itself carries everything that the shell needs to make the script: the state may have
 // changed by the time the script is made or repeated.
@@ -64,11 +50,9 @@ type lockCall struct {
 	do      callKind
 	address *lease.Address
 	state   *State        // the state that made the call, if that state is a member of a group
-	terms   scripts.Terms // the script's parameters: for an extend, Lease is the new TTL; inspects and force-releases use no terms
+	terms   scripts.Terms // the script's parameters: for an extend, Lease is the new TTL
 	changes int           // of an acquire: spare.changes when the call was made
-	request *wait.Request // of a side call: the request that asked for it
 	target  *grant        // of a callLook: the grant that was held when the call was made
-	again   bool          // of a side call: the call is a repeat, because its first copy reached Redis too late
 
 	rpc.Call // the call in flight: the step sets its timing, and the shell sets the rest
 
@@ -84,11 +68,9 @@ const (
 	callAcquire callKind = iota
 	callPass
 	callRelease
-	// The side calls run beside the main call. Any number of them may be in flight.
+	// These calls run beside the main call.
 	callOrphan // a release in the background
 	callExtend
-	callInspect
-	callForceRelease
 	callLook // asks whether Redis still has a grant
 )
 
@@ -108,12 +90,8 @@ func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Cal
 		return kind.Release(site, raw, c.terms)
 	case callExtend:
 		return kind.Renew(site, []string{raw}, []string{c.terms.Grant}, c.terms.Lease)
-	case callInspect:
-		return kind.Inspect(raw)
 	case callLook:
 		return kind.Look(raw, c.terms.Grant)
-	case callForceRelease:
-		return kind.ForceRelease(site, raw)
 	}
 	panic(fmt.Sprintf("no script for call %d", c.do))
 }
@@ -148,16 +126,10 @@ func (c *lockCall) Answered(m *rpc.Result) (message, notice any) {
 		var passed scripts.Passed
 		passed, err = scripts.ReadPassed(m.Reply, c.terms.Grant)
 		done.held, done.tokens, done.receivers = passed.Held, passed.Tokens, passed.Receivers
-	case c.do == callForceRelease:
-		done.freed, err = scripts.ReadFreed(m.Reply)
-		done.held = len(done.freed) > 0
 	case c.do == callExtend:
 		var gone []int
 		gone, err = scripts.ReadRenewed(m.Reply, []string{c.terms.Grant})
 		done.held = len(gone) == 0
-	case c.do == callInspect:
-		done.state = new(protocol.State)
-		*done.state, err = scripts.ReadInspected(m.Reply)
 	case c.do == callLook:
 		done.held, err = scripts.ReadLooked(m.Reply)
 	}
@@ -167,8 +139,5 @@ func (c *lockCall) Answered(m *rpc.Result) (message, notice any) {
 			done.class = scripts.Rejected
 		}
 	}
-	if c.do == callForceRelease {
-		notice = done.notice()
-	}
-	return done, notice
+	return done, nil
 }

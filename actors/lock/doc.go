@@ -13,7 +13,6 @@
 //	linger.go    a grant that stays in Redis without a holder (Options.Linger)
 //	grant.go     what only the machine knows about a grant
 //	end.go       early ends: cancel, loss, panic, Close; grants that may be left in Redis (orphans)
-//	side.go      calls beside the main call: inspect, force-release
 //	extend.go    extends of a fixed lease
 //	look.go      asks whether Redis still has a fixed lease
 //	group.go     makes a State or a Group; passes each message for a group to the member concerned

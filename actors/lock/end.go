@@ -145,7 +145,31 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 		s.fail(r, unconfirmed(cause))
 		return
 	}
-	s.cancelSide(now, r, m.Cause)
+	switch {
+	case !s.leaveExtension(r):
+	case r.Do == wait.Acquire:
+		s.answer(r, s.waitError(now, r, m.Cause))
+	default:
+		s.fail(r, m.Cause)
+	}
+}
+
+// onFreed handles grants that this process has ended in Redis, by a force-release or by releasing permits by their ids. Their leases end here, too.
+// If the reply to the acquire or pass that created such a grant is still in flight, that reply will be ignored.
+func (s *State) onFreed(now time.Duration, m wait.Freed) {
+	if s.phase == held && slices.Contains(m.Grants, s.grant.ID) {
+		s.lose(now, m.Reason, false)
+	}
+	if !slices.Contains(m.Grants, s.pending.id) {
+		return
+	}
+	if s.phase == passing { // the pass was executed
+		s.tellReleasers(nil)
+		s.endGrant(now, now)
+	}
+	s.disregard()
+	s.abandonPending(now)
+	s.retryAt = now
 }
 
 // lose ends the grant and notifies its holders. If a holder is releasing at this moment, the answer to its release reports the loss. If orphaned is
@@ -220,14 +244,11 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 	for _, r := range s.releasers {
 		s.fail(r, unconfirmed(protocol.ErrClosed))
 	}
-	for _, c := range s.sides {
-		s.fail(c.request, protocol.ErrClosed)
-	}
 	if s.grant != nil {
 		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 		s.endGrant(now, now)
 	}
-	s.releasers, s.sides, s.orphans, s.looking, s.pending, s.phase, s.inflight = nil, nil, nil, nil, pendingGrant{}, free, nil
+	s.releasers, s.orphans, s.looking, s.pending, s.phase, s.inflight = nil, nil, nil, pendingGrant{}, free, nil
 }
 
 // Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so the machine forgets the calls and asks Redis anew.
@@ -239,10 +260,7 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 	for _, r := range s.releasers {
 		s.fail(r, unconfirmed(wait.ErrPanicked))
 	}
-	for _, c := range s.sides {
-		s.fail(c.request, wait.ErrPanicked)
-	}
-	s.releasers, s.sides, s.looking = nil, nil, nil
+	s.releasers, s.looking = nil, nil
 	for i := range s.orphans {
 		s.orphans[i].inflight = false
 	}
@@ -268,5 +286,4 @@ func (s *State) Forget(r *wait.Request) {
 	if e := s.extension; e != nil {
 		e.waiting = slices.DeleteFunc(e.waiting, same)
 	}
-	s.sides = slices.DeleteFunc(s.sides, func(c *lockCall) bool { return c.request == r })
 }

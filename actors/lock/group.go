@@ -45,7 +45,7 @@ type Group struct {
 	first   *member    // the members, oldest first
 	last    *member
 	members int
-	common  State       // handles inspects and force-releases
+	common  State       // what is about no member: orphans that a failover has brought back, and the last orphan that was released
 	turns   turns.Turns // all members take their turns together
 
 	spare    spare
@@ -177,9 +177,6 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 			h.succeed(now, s, r)
 		}
 		h.deliver(now, s, r)
-	default:
-		r.Part = &h.common
-		h.deliver(now, servedBy(r), r)
 	}
 }
 

@@ -56,10 +56,6 @@ func (h *Group) take(now time.Duration, next again) {
 	}
 	switch {
 	case !answers:
-	case done.call.do == callForceRelease && done.class == scripts.Unknown:
-		h.wanted = h.fixed > 0
-	case len(done.freed) > 0:
-		h.onFreed(wait.Freed{Grants: done.freed, Reason: protocol.LossForceReleased})
 	case done.inherits:
 		h.inherit(done)
 	case done.acquired.Next != "":
@@ -139,7 +135,7 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 			h.onCall(now, s, e.Call.(*lockCall))
 			h.effects = append(h.effects, *e)
 		case wait.DoAnswer:
-			h.onAnswer(now, s, e.Request)
+			h.gather(s, e.Request)
 			h.effects = append(h.effects, *e)
 		case wait.DoAlarm:
 			h.alarms.set(s, e.At)
@@ -244,19 +240,12 @@ func (h *Group) tellHolder(id string) bool {
 	return true
 }
 
-// onAnswer does what the answer to a member's request requires of the group.
-func (h *Group) onAnswer(now time.Duration, s *State, r *wait.Request) {
-	switch {
-	case r.Do == wait.Inspect && r.Err == nil:
-		r.State.Waiting, r.State.Local = h.waiting, h.local()
-	case r.Do == wait.Acquire && r.Err == nil && r.Address.Kind.Owned && s.heldBy(r.Owner):
-		h.gather(s, r)
-	}
-}
-
 // gather serves the other requests of an owner when one of its requests has got the lock: the other requests re-enter. If they stayed in the queue,
 // they would wait for their own owner's release.
 func (h *Group) gather(s *State, r *wait.Request) {
+	if r.Do != wait.Acquire || r.Err != nil || !r.Address.Kind.Owned || !s.heldBy(r.Owner) {
+		return
+	}
 	h.gatherFrom(&h.queue, s, r)
 	for other := h.first; other != nil; other = other.next {
 		if &other.State != s {
@@ -350,15 +339,6 @@ func (h *Group) refuseWaiting(cause error) {
 func (h *Group) answer(r *wait.Request, err error) {
 	r.Err = err
 	h.effects = append(h.effects, wait.Effect{Do: wait.DoAnswer, Request: r})
-}
-
-func (h *Group) local() (all []string) {
-	for s := h.first; s != nil; s = s.next {
-		for _, hold := range s.holds {
-			all = append(all, hold.Holder())
-		}
-	}
-	return all
 }
 
 // known returns the member that knows most about the lock's holder: one that holds the lock, or else the first contender. If there is

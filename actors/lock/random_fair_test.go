@@ -106,14 +106,18 @@ func (k *fairKey) execute(w *world, c *lockCall, done *callDone) {
 		k.acquire(w, c, &done.acquired)
 	case callRelease, callOrphan:
 		k.release(w, c, done)
-	case callForceRelease:
-		if k.plainKey.execute(w, c, done); done.held {
-			k.broken = w.Now
-			k.wake(w, k.head(w))
-		}
 	default:
 		k.plainKey.execute(w, c, done)
 	}
+}
+
+func (k *fairKey) forceRelease(w *world, kind *scripts.Kind) (freed []string) {
+	k.expire(w)
+	if freed = k.plainKey.forceRelease(w, kind); len(freed) > 0 {
+		k.broken = w.Now
+		k.wake(w, k.head(w))
+	}
+	return freed
 }
 
 func (k *fairKey) acquire(w *world, c *lockCall, a *scripts.Acquired) {

@@ -82,18 +82,23 @@ func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 		}
 	case callLook:
 		done.held = there
-	case callForceRelease:
-		if done.held = len(k.holds) > 0 && k.written() != reads; done.held {
-			done.freed = k.fieldList()
-			k.remove(w)
-			w.publish()
-		}
 	case callRelease, callOrphan:
 		if done.held = there; there {
 			delete(k.holds, c.terms.Grant)
 			done.receivers = k.released(w, reads)
 		}
 	}
+}
+
+func (k *readWriteKey) forceRelease(w *world, kind *scripts.Kind) (freed []string) {
+	k.tidy(w)
+	if reads := kind.Grants != scripts.GrantPerLock; len(k.holds) == 0 || k.written() == reads {
+		return nil
+	}
+	freed = k.fieldList()
+	k.remove(w)
+	w.publish()
+	return freed
 }
 
 func (k *readWriteKey) admits(c *lockCall, there bool) bool {

@@ -59,6 +59,8 @@ func (k *permitKey) reap(w *world) {
 	}
 }
 
+func (k *permitKey) forceRelease(*world, *scripts.Kind) []string { return nil }
+
 func (k *permitKey) execute(w *world, c *lockCall, done *callDone) {
 	_, there := k.held[c.terms.Grant]
 	till := w.Now + c.terms.Lease + permitGrace

@@ -69,8 +69,8 @@ func (p *proc) step(message any) {
 		p.refuse(message)
 		return
 	}
-	if done, ok := message.(*callDone); ok {
-		for _, id := range done.freed {
+	if freed, ok := message.(wait.Freed); ok {
+		for _, id := range freed.Grants {
 			if strings.HasPrefix(id, p.Name+":") { // the process that asked for the force-release learns that its own grants have ended
 				delete(w.removed, id)
 			}

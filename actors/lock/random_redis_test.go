@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -31,14 +32,44 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 	})
 }
 
+// forceRelease does what the shell does for a force-release: the machine gets a message about the grants that have ended, or may have ended.
+func (p *proc) forceRelease(a *lease.Address) {
+	w := p.w
+	if a.Kind.ForceRelease == nil {
+		return
+	}
+	c := &rpc.Call{Timing: rpc.Hasty(w.Now, rpc.Window(machinetest.Lease))}
+	tell := func(message any) { p.Post(w.UpTo(100*time.Microsecond), message) }
+	w.Send(machinetest.Script{
+		Call: c, Way: w.way, Rejects: true,
+		Execute: func() func(sent time.Duration) {
+			if w.Now > c.NotAfter {
+				return func(time.Duration) {}
+			}
+			freed := w.key.forceRelease(w, a.Kind)
+			w.Logf("Redis force-release: %v, has %v", freed, w.key)
+			return func(time.Duration) {
+				if len(freed) > 0 {
+					tell(wait.Freed{Grants: freed, Reason: protocol.LossForceReleased})
+				}
+			}
+		},
+		Fail: func(class scripts.Class, _ error, _ time.Duration) {
+			if class == scripts.Unknown {
+				tell(wait.LookAround{})
+			}
+		},
+	})
+}
+
 // execute does what the script of a call does.
 func (w *world) execute(c *lockCall) callDone {
-	bounded := c.do != callRelease && c.do != callOrphan && c.do != callInspect && c.do != callLook
+	bounded := c.do != callRelease && c.do != callOrphan && c.do != callLook
 	misjudged := !w.Calm && w.Chance(w.Faults/10) // the process misjudges the server's clock, so a call that is in time is refused as late
 	if bounded && (w.Now > c.NotAfter || misjudged) {
 		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
-	done := callDone{class: scripts.Done, state: new(protocol.State)}
+	done := callDone{class: scripts.Done}
 	w.key.execute(w, c, &done)
 	w.noteRelease(c, &done)
 	if w.Trace != nil {
@@ -165,6 +196,7 @@ func (w *world) demand(holder string, freed bool) {
 type key interface {
 	fmt.Stringer
 	execute(w *world, c *lockCall, done *callDone)
+	forceRelease(w *world, kind *scripts.Kind) (freed []string)
 	has(w *world, id string) bool // whether the grant holds the lock
 	fields(w *world) []string     // the grants of the model's processes that are in the key
 	remove(w *world)              // deletes the key
@@ -225,14 +257,6 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 		}
 	case callLook:
 		done.held = mine
-	case callForceRelease:
-		if done.held = k.holder != ""; done.held {
-			done.freed = []string{k.holder}
-			w.removed[k.holder] = true
-			w.demand(k.holder, true)
-			k.holder = ""
-			done.receivers = w.publish()
-		}
 	case callRelease, callOrphan:
 		if done.held = mine; mine {
 			w.checkKept(c)
@@ -242,6 +266,18 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 			done.receivers = w.publish()
 		}
 	}
+}
+
+func (k *plainKey) forceRelease(w *world, _ *scripts.Kind) (freed []string) {
+	if k.free(w) {
+		return nil
+	}
+	freed = []string{k.holder}
+	w.removed[k.holder] = true
+	w.demand(k.holder, true)
+	k.holder = ""
+	w.publish()
+	return freed
 }
 
 func (k *plainKey) take(w *world, c *lockCall) {

@@ -48,10 +48,9 @@ func (u *user) next() {
 	w := u.p.w
 	switch {
 	case w.Calm || u.p.stopped:
-	case w.Chance(3):
-		u.send(u.request(wait.Inspect, func(error) { u.think() }))
 	case w.Now > machinetest.Use/2 && w.Chance(w.forced):
-		u.send(u.request(wait.ForceRelease, func(error) { u.think() }))
+		u.p.forceRelease(w.address())
+		u.think()
 	case w.Chance(1):
 		u.p.sweep()
 		u.think()

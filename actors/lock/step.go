@@ -68,7 +68,6 @@ type State struct {
 	freed     string     // the last orphan that was released, or "" if there was none
 	claimed   int32      // number of holds that were lost while the request to release them was on its way
 	spins     uint32     // how often the pause between the attempts of a spin lock has grown
-	sides     []*lockCall
 
 	member *member // this state as a member of a group, or nil if it is in no group
 
@@ -204,8 +203,6 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 		s.onRelease(now, r)
 	case wait.Extend:
 		s.onExtend(now, r)
-	case wait.Inspect, wait.ForceRelease:
-		s.onSide(now, r)
 	}
 }
 
@@ -218,9 +215,6 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 		return
 	case callExtend:
 		s.onExtendDone(now, m)
-		return
-	case callInspect, callForceRelease:
-		s.onSideDone(now, m)
 		return
 	case callLook:
 		s.onLookDone(now, m)
@@ -312,10 +306,9 @@ func (s *State) advanceGuard(now time.Duration) {
 }
 
 // Idle reports whether the actor could stop without losing anything. It must have no waiter, grant, orphan, subscription or place in Redis' queue,
-// and must not be asking Redis about a grant (look.go). Also, no release (claimed) and no result of a side call (sides) may be on its way to this
-// actor.
+// and must not be asking Redis about a grant (look.go). Also, no release may be on its way to this actor (claimed).
 func (s *State) Idle() bool {
-	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
+	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 &&
 		len(s.orphans) == 0 && s.watch == wait.Unwatched && !s.looks()
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func (k callKind) word() string {
-	return [...]string{"acquire", "pass", "release", "orphan", "extend", "inspect", "force-release", "look"}[k]
+	return [...]string{"acquire", "pass", "release", "orphan", "extend", "look"}[k]
 }
 
 func (p *player) print(e *wait.Effect) {
@@ -95,10 +95,6 @@ func (p *player) printAnswer(r *wait.Request) {
 		p.Writef("answer %v %s %q", r.Do, name, r.Err)
 	case r.Do == wait.Extend:
 		p.Writef("answer %v %s until=%v", r.Do, name, r.Until)
-	case r.Do == wait.Inspect:
-		p.Writef("answer %v %s holders=%v local=%v waiting=%d", r.Do, name, r.State.Holders, r.State.Local, r.State.Waiting)
-	case r.Do == wait.ForceRelease:
-		p.Writef("answer %v %s held=%v", r.Do, name, r.Held)
 	default:
 		p.Writef("answer %v %s", r.Do, name)
 	}

@@ -3,7 +3,6 @@ package lock
 // This file makes messages from the lines of a transcript.
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 	switch verb {
 	case "acquire":
 		return p.acquire(a)
-	case "release", "extend", "inspect", "force-release":
+	case "release", "extend":
 		return p.ask(verb, a)
 	case "claim": // the holder calls Release; a later "release" sends the message
 		require.True(p.T, p.request(a.Word(0)).Hold.Claim())
@@ -53,6 +52,10 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 		return lease.Gone{Grant: p.grants[a.Word(0)]}
 	case "demanded":
 		return wait.Demanded{Grant: a.Word(0), Freed: a.Has("freed")}
+	case "force-released": // a force-release of this process has ended these grants
+		return wait.Freed{Grants: a.Words, Reason: protocol.LossForceReleased}
+	case "look-around": // a force-release of this process may have ended grants
+		return wait.LookAround{}
 	case "demands-missed":
 		return wait.DemandsMissed{}
 	case "sweep":
@@ -117,16 +120,11 @@ func (p *player) request(words ...string) *wait.Request {
 }
 
 func (p *player) ask(verb string, a machinetest.Arguments) any {
-	do := wait.Operation(slices.IndexFunc([]wait.Operation{0, 1, 2, 3, 4}, func(o wait.Operation) bool { return o.String() == verb }))
+	do := map[string]wait.Operation{"release": wait.Release, "extend": wait.Extend}[verb]
 	r := p.newRequest(do, a.Word(0), a)
-	if do != wait.Inspect && do != wait.ForceRelease {
-		r.Hold = p.request(a.Word(0)).Hold
-	}
+	r.Hold = p.request(a.Word(0)).Hold
 	if do == wait.Release && r.Hold != nil && !a.Has("claimed") {
 		require.True(p.T, r.Hold.Claim(), "%s: the hold has ended", p.Line)
-	}
-	if deadline := a.Values["deadline"]; deadline != "" {
-		r.Deadline = p.Duration(deadline)
 	}
 	if do == wait.Extend {
 		r.Lease = p.Duration(a.Word(1))
@@ -179,16 +177,12 @@ func (p *player) answer(verb string, a machinetest.Arguments) any {
 		if ttl := a.Values["ttl"]; ttl != "" {
 			done.acquired.TTL = p.Duration(ttl)
 		}
-	case "done": // a pass, release, extend or force-release has succeeded, or an inspect has an answer; inherits=g2: the heir g2 has the lock
+	case "done": // a pass, release or extend has succeeded; inherits=g2: the heir g2 has the lock
 		done.held = true
 		done.inherits = call.terms.Heir != "" && a.Values["inherits"] == call.terms.Heir
-		if call.do == callForceRelease {
-			done.freed = strings.Split(cmp.Or(a.Values["freed"], "peer"), ",")
-		}
 		if others := a.Values["receivers"]; others != "" {
 			done.receivers = p.Number(others)
 		}
-		done.state = &protocol.State{Held: true, Holders: []protocol.Holder{{ID: "peer", Holds: 1}}}
 	case "freed": // a pass has released the lock, because other processes wait
 		done.receivers = p.Number(a.Values["receivers"])
 	case "not-held": // the grant does not hold the lock

@@ -1,0 +1,152 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Inspects and force-releases neither wait for a lock nor hold it. One script call answers them, whatever the actor of the lock is doing. So they do
+// not pass through that actor: it is only asked for its leases, and told which grants a force-release has ended.
+
+// Inspect reads the state of a lock.
+func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State, error) {
+	r := &wait.Request{Do: wait.Inspect, Address: a}
+	if err := e.awaitBeside(ctx, r); err != nil {
+		return protocol.State{}, err
+	}
+	return *r.State, nil
+}
+
+// ForceRelease frees a lock, whoever holds it. It reports whether the lock was held. When it returns, the local holders know that their leases have
+// ended.
+func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, error) {
+	r := &wait.Request{Do: wait.ForceRelease, Address: a}
+	if deadline, ok := ctx.Deadline(); ok {
+		r.Deadline = e.clock.Now() + time.Until(deadline)
+	}
+	if err := e.awaitBeside(ctx, r); err != nil {
+		return false, err
+	}
+	return r.Held, nil
+}
+
+// awaitBeside waits for the answer to a request until ctx ends. After that, the request may still be executed.
+func (e *Engine) awaitBeside(ctx context.Context, r *wait.Request) error {
+	if err := ctx.Err(); err != nil {
+		return r.Because(err)
+	}
+	answered := make(chan struct{})
+	e.beside(r, func() { close(answered) })
+	select {
+	case <-answered:
+		return r.Err
+	case <-ctx.Done():
+		return r.Because(ctx.Err())
+	}
+}
+
+// beside carries out an inspect or a force-release on a goroutine of its own, and then calls answered. The goroutine continues if the requester stops
+// waiting, because local holders must learn of a force-release all the same. Close waits for the goroutine.
+func (e *Engine) beside(r *wait.Request, answered func()) {
+	if !e.enter() {
+		r.Err = r.Because(protocol.ErrClosed)
+		answered()
+		return
+	}
+	go func() {
+		defer e.checks.Done()
+		carryOut := e.inspect
+		if r.Do == wait.ForceRelease {
+			carryOut = e.forceRelease
+		}
+		if err := carryOut(r); err != nil {
+			r.Err = r.Because(err)
+		}
+		answered()
+	}()
+}
+
+func (e *Engine) inspect(r *wait.Request) error {
+	result, err := e.callOnce(r, func() scripts.Call { return r.Address.Kind.Inspect(r.Address.Raw) })
+	switch {
+	case err != nil:
+		return err
+	case result.Class != scripts.Done:
+		return scripts.Explain(result.Err)
+	}
+	state, err := scripts.ReadInspected(result.Reply)
+	if err != nil {
+		return err
+	}
+	held := e.heldOf(r.Address)
+	state.Waiting = held.Waiting
+	for _, h := range held.Holds {
+		state.Local = append(state.Local, h.Holder())
+	}
+	r.State = &state
+	return nil
+}
+
+// forceRelease tells the actors of the lock which grants have ended, before it returns. If the outcome is unknown, the actors ask Redis whether their
+// grants still exist. The call is not repeated then, because the repeat could end the lease of the next holder.
+func (e *Engine) forceRelease(r *wait.Request) error {
+	result, err := e.callOnce(r, func() scripts.Call { return r.Address.Kind.ForceRelease(&e.site, r.Address.Raw) })
+	if err != nil {
+		return unknownOutcome(err)
+	}
+	freed, err := readFreed(result)
+	switch r.Held = len(freed) > 0; {
+	case r.Held:
+		e.registry.tellAll(r.Address, wait.Freed{Grants: freed, Reason: protocol.LossForceReleased})
+	case result.Class == scripts.Unknown:
+		e.registry.tellAll(r.Address, wait.LookAround{})
+	}
+	e.heldOf(r.Address) // its answer comes after the actor has handled the message
+	return err
+}
+
+func readFreed(result *rpc.Result) (freed []string, err error) {
+	err = result.Err
+	switch result.Class {
+	case scripts.Done:
+		if freed, err = scripts.ReadFreed(result.Reply); err == nil {
+			return freed, nil
+		}
+		result.Class = scripts.Unknown // the reply cannot be understood
+	case scripts.Unknown:
+	default:
+		return nil, scripts.Explain(err)
+	}
+	return nil, unknownOutcome(err)
+}
+
+func unknownOutcome(cause error) error {
+	return fmt.Errorf("outcome unknown, the lock may be free or not: %w", cause)
+}
+
+// callOnce makes the call for a request. If the call reached the server after its deadline, it was not executed. Such a call is made once more, now
+// that the server's clock is known better.
+func (e *Engine) callOnce(r *wait.Request, call func() scripts.Call) (*rpc.Result, error) {
+	timing := rpc.Hasty(e.clock.Now(), rpc.Window(e.policy.Lease))
+	over := timing.Until
+	if r.Deadline > 0 && r.Deadline < over { // after the requester's deadline, a force-release could end the next holder's lease
+		timing.Until, timing.Grace = r.Deadline, over-r.Deadline
+	}
+	result, err := e.askOnce(e.ctx, r.Address, &rpc.Call{Call: call(), Timing: timing})
+	if err == nil {
+		if _, late := scripts.LateBy(result.Err); late && e.clock.Now() < over {
+			result, err = e.askOnce(e.ctx, r.Address, &rpc.Call{Call: call(), Timing: timing})
+		}
+	}
+	if err != nil {
+		return nil, protocol.ErrClosed // only Close ends e.ctx
+	}
+	return result, nil
+}
