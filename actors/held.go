@@ -2,6 +2,7 @@ package actors
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/trace"
@@ -19,6 +20,12 @@ type Held struct {
 func (a *shell) held() Held {
 	holds, waiting := a.machine.Held()
 	return Held{holds, waiting}
+}
+
+// leased reports whether there is a local lease.
+func (a *shell) leased() bool {
+	holds, _ := a.machine.Held()
+	return slices.ContainsFunc(holds, func(h *lease.Hold) bool { return h.Until() != 0 })
 }
 
 // heldOf asks the actor of a name for its leases. It returns when the actor has handled all messages that were sent to it before.

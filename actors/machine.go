@@ -4,20 +4,20 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/actors/counter"
-	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/lock"
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
 // newMachine makes the machine for a name, chosen by the properties of its kind.
-func newMachine(policy, spinning *wait.Policy, address *lease.Address) wait.Machine {
+func newMachine(e *Engine, m *member) wait.Machine {
+	policy, address := &e.policy, &m.address
 	switch kind := address.Kind; {
 	case kind.Counting != nil:
 		return counter.New(policy, address)
 	case kind.Spins:
-		policy = spinning
+		policy = &e.spinning
 	}
-	return lock.New(policy, address)
+	return lock.New(policy, address, m)
 }
 
 // effectBuffers has buffers for the effects of a step. A step needs a buffer only for a moment, so the buffers are reused.

@@ -34,7 +34,7 @@ type shell struct {
 
 // init prepares the shell for its first message.
 func (a *shell) init(e *Engine, m *member, stage wait.Stage) {
-	*a = shell{engine: e, member: m, machine: newMachine(&e.policy, &e.spinning, &m.address), stage: stage, idle: true}
+	*a = shell{engine: e, member: m, machine: newMachine(e, m), stage: stage, idle: true}
 }
 
 // Receive is the actor's only entry.
@@ -61,7 +61,6 @@ func (a *shell) Receive(c actor.Context) {
 
 // start runs under the mutex of the shard that spawns the actor.
 func (a *shell) start(c actor.Context) {
-	a.machine.Start(a.member)
 	if a.stage != wait.Running {
 		a.machine.Step(a.engine.clock.Now(), wait.Close{Stage: a.stage}) // the machine is empty, so the step has no effects
 	}
@@ -122,7 +121,7 @@ func (a *shell) handle(c actor.Context, message any) {
 
 func (a *shell) onClose(c actor.Context, m wait.Close) {
 	a.stage = max(a.stage, m.Stage)
-	if m.Stage == wait.Closing && a.machine.Leased() {
+	if m.Stage == wait.Closing && a.leased() {
 		a.engine.cutOff(a.member.address.Name)
 	}
 	a.step(c, m)
@@ -236,15 +235,16 @@ func (a *shell) recoverFrom(c actor.Context) {
 	}
 	name := a.member.address.Name
 	a.engine.events.Emit(protocol.ActorPanicked{Name: name, Value: value, Stack: string(debug.Stack())})
-	if r := a.request; r != nil {
-		a.request = nil
-		a.machine.Forget(r)
+	r := a.request
+	a.request = nil
+	effects := a.machine.Distrust(a.engine.clock.Now(), r)
+	if r != nil {
 		r.Err = r.Because(fmt.Errorf("%w: %v", wait.ErrPanicked, value))
 		if r.Requester != nil {
 			a.answered(c, r)
 		}
 		a.engine.answer(r)
 	}
-	a.carryOut(c, a.machine.Distrust(a.engine.clock.Now()))
+	a.carryOut(c, effects)
 	*a.machine.Room() = nil
 }

@@ -60,7 +60,7 @@ func (c *countChecker) returns() map[string]int {
 	}
 	switch s := c.state; {
 	case s.owed > 0:
-		n[s.address.Kind.Counting.Give.Word]++
+		n[s.Address.Kind.Counting.Give.Word]++
 	case s.pending.number > 0:
 		n[s.pending.op.Word]++
 	}
@@ -125,7 +125,7 @@ func (c *countChecker) effect(now time.Duration, e *wait.Effect) error {
 func (c *countChecker) checkOpen() error {
 	s := c.state
 	places := map[*wait.Request]int{}
-	for r := s.queue.Front(); r != nil; r = r.Next {
+	for r := s.Queue.Front(); r != nil; r = r.Next {
 		places[r]++
 	}
 	for _, e := range s.tasks {
@@ -154,11 +154,11 @@ func (c *countChecker) checkProgress(now time.Duration) error {
 	s := c.state
 	moving := func(call *countCall) bool { return c.alarmAt != clock.Never || call != nil && c.flying[call] }
 	switch {
-	case s.queue.Len > 0 && !moving(s.attempt.call):
-		return fmt.Errorf("%d wait for ever", s.queue.Len)
+	case s.Queue.Len > 0 && !moving(s.attempt.call):
+		return fmt.Errorf("%d wait for ever", s.Queue.Len)
 	case s.pending.number > 0 && s.giving == nil:
 		return fmt.Errorf("permits or a count-down are never returned")
-	case s.watch != wait.Unwatched && s.queue.Len == 0 && c.alarmAt == clock.Never:
+	case s.subscription.Watch != wait.Unwatched && s.Queue.Len == 0 && c.alarmAt == clock.Never:
 		return fmt.Errorf("the channel is never unsubscribed")
 	case c.alarmAt <= now:
 		return fmt.Errorf("the alarm at %v is due already: the actor would spin", c.alarmAt)
@@ -193,7 +193,7 @@ func (c *countChecker) checkAttempt() error {
 		return fmt.Errorf("an attempt for %d with %d numbers", len(a.served), len(a.number))
 	}
 	for _, r := range a.served {
-		if r != nil && r.Queue != &c.state.queue {
+		if r != nil && r.Queue != &c.state.Queue {
 			return fmt.Errorf("an attempt for a request that does not wait")
 		}
 	}
@@ -207,10 +207,10 @@ func (c *countChecker) checkAttempt() error {
 func (c *countChecker) checkTwins() error {
 	s := c.state
 	switch {
-	case s.alarmAt != c.alarmAt:
-		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, s.alarmAt)
-	case (s.watch != wait.Unwatched) != c.watched:
-		return fmt.Errorf("watched: %v, believed %v", c.watched, s.watch)
+	case s.AlarmAt != c.alarmAt:
+		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, s.AlarmAt)
+	case (s.subscription.Watch != wait.Unwatched) != c.watched:
+		return fmt.Errorf("watched: %v, believed %v", c.watched, s.subscription.Watch)
 	}
 	return nil
 }

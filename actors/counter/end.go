@@ -14,9 +14,9 @@ import (
 // flight has taken permits for the request, these permits are returned when the reply arrives (onTaken) or when the call is undone.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
-	head := s.queue.Front()
+	head := s.Queue.Front()
 	if s.leave(r) {
-		s.answer(r, s.waitError(r, m.Cause))
+		s.Answer(r, s.waitError(r, m.Cause))
 		if r == head {
 			s.wake(now) // the waiters behind the cancelled one may want fewer permits
 		}
@@ -24,7 +24,7 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	}
 	if i := slices.Index(s.pending.requests, r); i >= 0 {
 		s.pending.requests = slices.Delete(s.pending.requests, i, i+1)
-		s.fail(r, goesOn(m.Cause))
+		s.Fail(r, goesOn(m.Cause))
 		return
 	}
 	for _, e := range s.tasks {
@@ -43,11 +43,11 @@ func (s *State) cancelTask(e *task, r *wait.Request, cause error) {
 		cause = fmt.Errorf("%w: %w", cause, e.failures.Last)
 	}
 	if e.op.Way == scripts.Give {
-		s.fail(r, goesOn(cause))
+		s.Fail(r, goesOn(cause))
 		return
 	}
 	e.disregard()
-	s.fail(r, s.uncertain(e, cause))
+	s.Fail(r, s.uncertain(e, cause))
 	s.undo(e.op, &e.copies)
 	s.dropTask(e)
 }
@@ -60,7 +60,7 @@ func goesOn(cause error) error {
 // onClose refuses the waiters and finishes the calls in flight. A closing actor stops when nothing is left to do. An aborting actor stops at
 // once, and reports permits that it may have taken, or whose return was not confirmed.
 func (s *State) onClose(to wait.Stage) {
-	s.stage = max(s.stage, to)
+	s.Stage = max(s.Stage, to)
 	s.refuseAll(protocol.ErrClosed)
 	if to < wait.Aborting {
 		return
@@ -68,51 +68,48 @@ func (s *State) onClose(to wait.Stage) {
 	for _, e := range s.tasks {
 		e.disregard()
 		for _, r := range e.requests {
-			s.fail(r, s.uncertain(e, protocol.ErrClosed))
+			s.Fail(r, s.uncertain(e, protocol.ErrClosed))
 		}
 		if e.op.Way == scripts.Give || e.op.Undo != nil && e.duplicateUntil > 0 {
-			s.emit(s.unconfirmed(e.op))
+			s.Emit(s.unconfirmed(e.op))
 		}
 	}
 	if a := &s.attempt; a.request != "" && a.op.Changes {
 		if a.disregard(); a.duplicateUntil > 0 { // the attempt may have taken permits
-			s.emit(s.unconfirmed(a.op))
+			s.Emit(s.unconfirmed(a.op))
 		}
 	}
 	if s.returnOwed(); s.pending.number > 0 { // an event reports these permits, because callers that have stopped waiting get no error
-		s.emit(s.unconfirmed(s.pending.op))
+		s.Emit(s.unconfirmed(s.pending.op))
 	}
 	for _, r := range s.pending.requests {
-		s.fail(r, protocol.ErrClosed)
+		s.Fail(r, protocol.ErrClosed)
 	}
 	s.attempt, s.tasks, s.giving, s.pending, s.answered, s.want = attempt{}, nil, nil, pending{}, nil, want{}
 }
 
 // unconfirmed returns the event for an operation whose outcome is unknown, and which nobody repeats or undoes any more.
 func (s *State) unconfirmed(op *scripts.CountOp) wait.Effect {
-	return wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: protocol.ErrClosed}}
+	return wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.Address.Name, Do: op.Word, Err: protocol.ErrClosed}}
 }
 
-// Distrust starts over after a panic. The state may be wrong, even about which calls were sent. So all calls are sent again, except those of tasks
+// Distrust starts over after a panic. The request r, if it is not nil, was answered elsewhere. The state may be wrong, even about which calls were sent. So all calls are sent again, except those of tasks
 // that are never repeated (task.once). A repeat under the same id has no second effect. Effects emitted before the panic are carried out. The only
-// exception is the answer to the request that was being handled, because the shell has answered that request.
-func (s *State) Distrust(now time.Duration) []wait.Effect {
-	s.disown(s.request)
-	s.retryAt = now + s.policy.Backoff(3)
-	again := func(c *copies) {
-		c.disregard()
-	}
+// exception is the answer to r.
+func (s *State) Distrust(now time.Duration, r *wait.Request) []wait.Effect {
+	s.disown(r)
+	s.retryAt = now + s.Policy.Backoff(3)
 	if s.attempt.request != "" {
-		again(&s.attempt.copies)
+		s.attempt.disregard()
 	}
 	s.tasks = slices.DeleteFunc(s.tasks, func(e *task) bool { return e.once })
 	for _, e := range s.tasks {
-		again(&e.copies)
+		e.disregard()
 		e.retryAt = s.retryAt
 	}
-	s.alarmAt = s.retryAt // the next step does what the panic has prevented
-	s.emit(wait.Effect{Do: wait.DoAlarm, At: s.alarmAt})
-	return s.takeEffects()
+	s.AlarmAt = s.retryAt // the next step does what the panic has prevented
+	s.Emit(wait.Effect{Do: wait.DoAlarm, At: s.AlarmAt})
+	return s.TakeEffects()
 }
 
 // disown drops a request that has been answered elsewhere. If the request had a task of its own (Ask), the task is undone.
@@ -121,7 +118,7 @@ func (s *State) disown(r *wait.Request) {
 		return
 	}
 	same := func(other *wait.Request) bool { return other == r }
-	s.effects = slices.DeleteFunc(s.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })
+	s.Unanswer(r)
 	s.leave(r)
 	s.pending.requests = slices.DeleteFunc(s.pending.requests, same)
 	for _, e := range slices.Clone(s.tasks) {

@@ -179,7 +179,7 @@ func (p *countProc) step(message any) {
 	for i := range effects {
 		p.carryOut(&effects[i])
 	}
-	if p.state.stage != wait.Running {
+	if p.state.Stage != wait.Running {
 		p.sweep()
 	}
 	if err != nil {
@@ -244,7 +244,7 @@ func (u *countUser) think() { u.p.w.After(u.p.w.UpTo(10*time.Millisecond), u.nex
 // send sends a request, and sometimes cancels it.
 func (u *countUser) send(op *scripts.CountOp, number int64, try bool, then func(*wait.Request, error)) {
 	w := u.p.w
-	r := &wait.Request{Do: wait.Count, Address: u.p.state.address, Count: op, Number: number, Try: try}
+	r := &wait.Request{Do: wait.Count, Address: u.p.state.Address, Count: op, Number: number, Try: try}
 	u.p.waiting[r] = func(err error) { then(r, err) }
 	u.p.Post(w.UpTo(100*time.Microsecond), r)
 	if w.Chance(30) {

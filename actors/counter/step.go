@@ -31,35 +31,26 @@ import (
 //   - No copy of a request is executed at a time when Redis may have deleted the request's result (copies.limit). Redis would take the copy for a new
 //     request.
 type State struct {
-	// fixed at construction
-	policy  *wait.Policy
-	address *lease.Address
+	wait.Base
 
-	queue    wait.Queue // the waiters, oldest first
-	arrivals int64      // how many requests have waited for a latch so far; the newest of them has this value as its Number
-	attempt  attempt    // the request to Redis on behalf of the waiters
-	blocked  bool       // the oldest waiter has been refused, so a new try is refused without a call
-	left     int64      // the counter's value in the last reply
-	notSet   bool       // the counter was never set, so there are no permits
-	owed     int64      // permits that were acquired and not given to a waiter yet
+	arrivals int64   // how many requests have waited for a latch so far; the newest of them has this value as its Number
+	attempt  attempt // the request to Redis on behalf of the waiters
+	blocked  bool    // the oldest waiter has been refused, so a new try is refused without a call
+	left     int64   // the counter's value in the last reply
+	notSet   bool    // the counter was never set, so there are no permits
+	owed     int64   // permits that were acquired and not given to a waiter yet
 	want     want
 
-	retryAt  time.Duration // no attempt before this instant
-	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight, or clock.Never if none came
-	failures wait.Failures
-	watch    wait.Watch
-	watchAt  time.Duration // when the last waiter left, or clock.Never while there are waiters
+	retryAt      time.Duration // no attempt before this instant
+	wokenFor     time.Duration // when to try again after a wake-up that came while an attempt was in flight, or clock.Never if none came
+	failures     wait.Failures
+	subscription wait.Subscription
 
 	pending  pending // the permits to return next
 	giving   *task   // the return in flight
 	tasks    []*task
 	answered []string      // requests whose results Redis need not keep
 	quietAt  time.Duration // since when nothing is left to do except to delete the results in `answered`, or clock.Never
-	stage    wait.Stage
-
-	alarmAt time.Duration // the instant of the shell's timer, or clock.Never if it is off
-	request *wait.Request // the request being handled; the shell answers it after a panic
-	effects []wait.Effect
 }
 
 // answeredMax is the maximum number of results that wait to be deleted. Redis keeps any further results until their TTL expires.
@@ -70,38 +61,18 @@ const forgetAfter = 250 * time.Millisecond
 
 // New makes the machine of a counter. It has no requests yet.
 func New(policy *wait.Policy, address *lease.Address) *State {
-	return &State{policy: policy, address: address, quietAt: clock.Never, alarmAt: clock.Never}
+	return &State{Base: wait.NewBase(policy, address), quietAt: clock.Never}
 }
 
-// Start does nothing. The machine of a lock needs its actor to make grants, and a counter makes no grants.
-func (s *State) Start(lease.Actor) {}
-
 // Held reports no lease: a counter has none.
-func (s *State) Held() ([]*lease.Hold, int) { return nil, s.queue.Len }
-
-func (s *State) Leased() bool { return false }
-
-func (s *State) Room() *[]wait.Effect { return &s.effects }
-
-// Forget removes from the queue a request that has been answered elsewhere. The shell then calls Distrust, which removes it from everything else.
-func (s *State) Forget(r *wait.Request) { s.queue.Remove(r) }
-
-func (s *State) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }
+func (s *State) Held() ([]*lease.Hold, int) { return nil, s.Queue.Len }
 
 // Step handles one message and returns the effects, which then belong to the caller.
 func (s *State) Step(now time.Duration, message any) []wait.Effect {
-	s.request, _ = message.(*wait.Request)
 	s.receive(now, message)
 	s.advance(now)
 	s.setAlarm()
-	return s.takeEffects()
-}
-
-// takeEffects returns the effects and empties the list. Effects that are in the list after a panic have not been carried out.
-func (s *State) takeEffects() []wait.Effect {
-	effects := s.effects
-	s.effects = nil
-	return effects
+	return s.TakeEffects()
 }
 
 // receive records what a message changes in the state. Afterwards, the method advance makes the calls to Redis that have become necessary.
@@ -114,14 +85,14 @@ func (s *State) receive(now time.Duration, message any) {
 	case wait.CancelRequest:
 		s.onCancel(now, m)
 	case wait.ChannelReady:
-		if s.watch != wait.Unwatched {
-			s.watch = wait.Subscribed
-			s.wake(now + s.policy.Spread(m.Among)) // after a reconnection every waiter of the process tries again
+		if s.subscription.Watch != wait.Unwatched {
+			s.subscription.Confirm()
+			s.wake(now + s.Policy.Spread(m.Among)) // after a reconnection every waiter of the process tries again
 		}
 	case wait.ChannelMessage:
 		s.wake(now)
 	case wait.Alarm:
-		s.alarmAt = clock.Never
+		s.AlarmAt = clock.Never
 	case wait.Close:
 		s.onClose(m.Stage)
 	}
@@ -131,8 +102,8 @@ func (s *State) receive(now time.Duration, message any) {
 // that returns permits are added to `pending`. Any other request becomes a task of its own. While the runtime drains, permits can still be returned,
 // but not acquired.
 func (s *State) onRequest(now time.Duration, r *wait.Request) {
-	if s.stage >= wait.Closing || s.stage >= wait.Draining && r.Count.Enters() {
-		s.fail(r, protocol.ErrClosed)
+	if s.Stage >= wait.Closing || s.Stage >= wait.Draining && r.Count.Enters() {
+		s.Fail(r, protocol.ErrClosed)
 		return
 	}
 	switch r.Count.Way {
@@ -141,7 +112,7 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	case scripts.Give:
 		s.pending.add(r.Count, r.Number, r)
 	case scripts.Ask:
-		s.run(&task{op: r.Count, requests: []*wait.Request{r}, patience: s.policy.Patience}, scripts.CountTerms{Numbers: []int64{r.Number}})
+		s.run(&task{op: r.Count, requests: []*wait.Request{r}, patience: s.Policy.Patience}, scripts.CountTerms{Numbers: []int64{r.Number}})
 	}
 }
 
@@ -178,22 +149,10 @@ func (s *State) advance(now time.Duration) {
 		}
 	}
 	s.reportSlow(now)
-	s.advanceWatch(now)
+	if s.subscription.Unneeded(&s.Base, now) {
+		s.subscription.End(&s.Base)
+	}
 	s.advanceAnswered(now)
-}
-
-// advanceWatch cancels the subscription some time after the last waiter has left.
-func (s *State) advanceWatch(now time.Duration) {
-	if s.queue.Len > 0 {
-		s.watchAt = clock.Never
-		return
-	}
-	s.watchAt = min(s.watchAt, now)
-	if s.watch == wait.Unwatched || s.stage < wait.Draining && now < s.watchAt+wait.KeepChannel {
-		return
-	}
-	s.watch = wait.Unwatched
-	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel()})
 }
 
 // advanceAnswered deletes the results that Redis need not keep, after the counter has not been used for some time. Until then, other calls delete
@@ -204,7 +163,7 @@ func (s *State) advanceAnswered(now time.Duration) {
 		return
 	}
 	s.quietAt = min(s.quietAt, now)
-	if s.stage < wait.Draining && now < s.quietAt+forgetAfter {
+	if s.Stage < wait.Draining && now < s.quietAt+forgetAfter {
 		return
 	}
 	s.quietAt = clock.Never
@@ -215,7 +174,7 @@ func (s *State) advanceAnswered(now time.Duration) {
 
 // quiet reports whether nothing is left to do, except perhaps to delete results.
 func (s *State) quiet() bool {
-	return s.queue.Len == 0 && s.attempt.request == "" && len(s.tasks) == 0 && s.pending.number == 0 && s.watch == wait.Unwatched
+	return s.Queue.Len == 0 && s.attempt.request == "" && len(s.tasks) == 0 && s.pending.number == 0 && s.subscription.Watch == wait.Unwatched
 }
 
 func (s *State) Idle() bool { return s.quiet() && len(s.answered) == 0 }
@@ -223,25 +182,20 @@ func (s *State) Idle() bool { return s.quiet() && len(s.answered) == 0 }
 // setAlarm sets the timer to the earliest instant at which advance would have something to do.
 func (s *State) setAlarm() {
 	at := clock.Never
-	if s.queue.Len > 0 && s.attempt.call == nil {
+	if s.Queue.Len > 0 && s.attempt.call == nil {
 		at = s.retryAt
 	}
-	at = min(at, s.queue.SlowAt(s.policy.SlowWait))
+	at = min(at, s.Queue.SlowAt(s.Policy.SlowWait))
 	for _, e := range s.tasks {
 		if e.call == nil {
 			at = min(at, e.retryAt)
 		}
 	}
-	if s.watch != wait.Unwatched && s.queue.Len == 0 {
-		at = min(at, s.watchAt+wait.KeepChannel)
-	}
+	at = min(at, s.subscription.UnneededAt(&s.Base))
 	if s.quietAt != clock.Never {
 		at = min(at, s.quietAt+forgetAfter)
 	}
-	if at != s.alarmAt {
-		s.alarmAt = at
-		s.emit(wait.Effect{Do: wait.DoAlarm, At: at})
-	}
+	s.SetAlarm(at)
 }
 
 // send emits the first call of a request, or repeats the call. A repeat may differ from the first call only in its reservation and in the ids of the
@@ -255,20 +209,20 @@ func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.Count
 	}
 	terms.Request, terms.Answered = c.request, c.answered
 	if terms.Keep == 0 {
-		terms.Keep = s.policy.Patience + giveFor + 10*time.Second // longer than a request and its undo can take together
+		terms.Keep = s.Policy.Patience + giveFor + 10*time.Second // longer than a request and its undo can take together
 	}
-	c.call = &countCall{op: op, raw: s.address.Raw, terms: terms, copies: c, task: e}
+	c.call = &countCall{op: op, raw: s.Address.Raw, terms: terms, copies: c, task: e}
 	c.call.Timing = s.timing(now, op, e)
-	s.emit(wait.Effect{Do: wait.DoCall, Call: c.call})
+	s.Emit(wait.Effect{Do: wait.DoCall, Call: c.call})
 }
 
 // timing returns the timing of a call for a task, or for the waiters. Calls that return permits go before other calls, because other processes
 // wait for the permits.
 func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timing {
-	window := rpc.Window(s.policy.Lease)
+	window := rpc.Window(s.Policy.Lease)
 	switch {
 	case e == nil:
-		return s.failures.Waiting(s.policy, now, window, s.queue.Front())
+		return s.failures.Waiting(s.Policy, now, window, s.Queue.Front())
 	case e.once:
 		return rpc.Hasty(now, window)
 	}
@@ -290,16 +244,6 @@ func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration)
 func (s *State) leaveAnswered(c *copies) {
 	left := min(len(c.answered), answeredMax-len(s.answered))
 	s.answered, c.answered = append(s.answered, c.answered[:left]...), nil
-}
-
-func (s *State) emit(e wait.Effect) { s.effects = append(s.effects, e) }
-
-// fail answers a request with an error.
-func (s *State) fail(r *wait.Request, cause error) { s.answer(r, r.Because(cause)) }
-
-func (s *State) answer(r *wait.Request, err error) {
-	r.Err = err
-	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
 // dropTask removes a task. The result of its call does not count any more.

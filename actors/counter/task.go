@@ -41,7 +41,7 @@ func (p *pending) add(op *scripts.CountOp, number int64, r *wait.Request) {
 // run begins a task; advance sends it.
 func (s *State) run(e *task, terms scripts.CountTerms) {
 	if e.request == "" {
-		e.request = s.policy.NewID()
+		e.request = s.Policy.NewID()
 	}
 	e.terms = terms
 	s.tasks = append(s.tasks, e)
@@ -50,7 +50,7 @@ func (s *State) run(e *task, terms scripts.CountTerms) {
 // returnOwed makes the owed permits pending.
 func (s *State) returnOwed() {
 	if s.owed > 0 {
-		s.pending.add(s.address.Kind.Counting.Give, s.owed, nil)
+		s.pending.add(s.Address.Kind.Counting.Give, s.owed, nil)
 		s.owed = 0
 	}
 }
@@ -103,26 +103,26 @@ func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 		}
 		for _, r := range e.requests {
 			r.Number = m.counted.Number
-			s.answer(r, nil)
+			s.Answer(r, nil)
 		}
 	case e.once:
 		s.dropTask(e)
 	case m.class == scripts.Rejected:
 		s.giveUp(e, scripts.Explain(m.err))
 	case m.expired && e.duplicateUntil == 0:
-		e.copies = copies{request: s.policy.NewID(), answered: e.answered} // no copy was executed
+		e.copies = copies{request: s.Policy.NewID(), answered: e.answered} // no copy was executed
 		e.retryAt = now
 	case m.expired:
 		s.giveUp(e, errLostTrack)
 	default:
 		e.failures.Add(now, &m.call.Call, m.err)
 		switch {
-		case e.failures.Silent(now) >= e.patience, s.stage >= wait.Closing && e.op.Way == scripts.Ask:
+		case e.failures.Silent(now) >= e.patience, s.Stage >= wait.Closing && e.op.Way == scripts.Ask:
 			s.giveUp(e, e.failures.Last)
 		case late && e.failures.Count <= wait.LateMax:
 			e.retryAt = now
 		default:
-			e.retryAt = now + s.policy.Backoff(e.failures.Count)
+			e.retryAt = now + s.Policy.Backoff(e.failures.Count)
 		}
 	}
 }
@@ -132,10 +132,10 @@ func (s *State) giveUp(e *task, err error) {
 	s.dropTask(e)
 	s.leaveAnswered(&e.copies)
 	for _, r := range e.requests {
-		s.fail(r, s.uncertain(e, err))
+		s.Fail(r, s.uncertain(e, err))
 	}
 	if e.op.Way == scripts.Give {
-		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: err}})
+		s.Emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.Address.Name, Do: e.op.Word, Err: err}})
 		return
 	}
 	s.undo(e.op, &e.copies)
@@ -146,7 +146,7 @@ func (s *State) uncertain(e *task, cause error) error {
 	switch {
 	case !e.op.Changes || e.duplicateUntil == 0:
 		return cause
-	case e.op.Undo != nil && s.stage < wait.Aborting:
+	case e.op.Undo != nil && s.Stage < wait.Aborting:
 		return fmt.Errorf("not confirmed, it will be undone: %w", cause)
 	}
 	return fmt.Errorf("not confirmed, it may have been done: %w", cause)
@@ -157,6 +157,6 @@ var errLostTrack = fmt.Errorf("its answer was lost, and Redis does not keep its 
 // loseTrack gives up a request whose outcome cannot be learned any more. If a copy of the request may have been executed, an event reports that.
 func (s *State) loseTrack(op *scripts.CountOp, c *copies) {
 	if c.duplicateUntil > 0 {
-		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})
+		s.Emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.Address.Name, Do: op.Word, Err: errLostTrack}})
 	}
 }

@@ -84,7 +84,7 @@ func (p *countPlayer) SetPolicy(options []string) {
 	latch := slices.Index(options, "latch")
 	if latch >= 0 {
 		options = slices.Delete(options, latch, latch+1)
-		p.state.address = &lease.Address{Kind: scripts.CountDownLatch, Name: "orders", Raw: "orders"}
+		p.state.Address = &lease.Address{Kind: scripts.CountDownLatch, Name: "orders", Raw: "orders"}
 	}
 	p.Player.SetPolicy(options)
 	p.countPolicy()
@@ -140,7 +140,7 @@ func (p *countPlayer) ask(verb string, a machinetest.Arguments) any {
 	if op == nil {
 		p.Fail("unknown message %q", verb)
 	}
-	r := &wait.Request{Do: wait.Count, Address: p.state.address, Count: op, Number: 1, Try: a.Has("try")}
+	r := &wait.Request{Do: wait.Count, Address: p.state.Address, Count: op, Number: 1, Try: a.Has("try")}
 	for _, word := range a.Words[1:] {
 		if word != "try" {
 			r.Number = int64(p.Number(word))
@@ -265,7 +265,7 @@ func TestStep_UnsentLookKeepsItsPlace(t *testing.T) {
 	p.SetPolicy([]string{"latch"})
 	calls := 0
 	for range 3 {
-		r := &wait.Request{Do: wait.Count, Address: p.state.address, Count: countOps["wait"], Number: 1}
+		r := &wait.Request{Do: wait.Count, Address: p.state.Address, Count: countOps["wait"], Number: 1}
 		for _, e := range p.state.Step(0, r) {
 			if e.Do == wait.DoCall {
 				calls++

@@ -32,20 +32,20 @@ const attemptMax = 100
 func (s *State) onWait(now time.Duration, r *wait.Request) {
 	switch {
 	case r.Try && s.blocked:
-		s.answer(r, s.refusal(r))
+		s.Answer(r, s.refusal(r))
 		return
-	case r.Try && s.queue.Len >= s.policy.MaxWaiters: // not wait.TooMany, because a try does not wait
-		s.answer(r, othersWait(r))
+	case r.Try && s.Queue.Len >= s.Policy.MaxWaiters: // not wait.TooMany, because a try does not wait
+		s.Answer(r, othersWait(r))
 		return
-	case s.queue.Len >= s.policy.MaxWaiters:
-		s.fail(r, wait.TooMany(s.queue.Len))
+	case s.Queue.Len >= s.Policy.MaxWaiters:
+		s.Fail(r, wait.TooMany(s.Queue.Len))
 		return
 	}
-	if s.queue.Len == 0 { // failures and answers of earlier waiters do not count for the new waiter
+	if s.Queue.Len == 0 { // failures and answers of earlier waiters do not count for the new waiter
 		s.failures, s.notSet, s.retryAt = wait.Failures{}, false, now
 	}
 	r.Came = now
-	s.queue.Push(r)
+	s.Queue.Push(r)
 	if r.Count.Way == scripts.Look {
 		s.arrivals++
 		r.Number = s.arrivals
@@ -74,7 +74,7 @@ func (s *State) advanceAttempt(now time.Duration) {
 		s.undo(a.op, &a.copies)
 		*a = attempt{}
 	}
-	if s.queue.Len == 0 {
+	if s.Queue.Len == 0 {
 		s.blocked = false
 		return
 	}
@@ -86,7 +86,7 @@ func (s *State) advanceAttempt(now time.Duration) {
 // wants reports whether a waiter needs the outcome of the attempt. A Look serves every waiter.
 func (s *State) wants(a *attempt) bool {
 	if a.op.Way == scripts.Look {
-		return s.queue.Len > 0
+		return s.Queue.Len > 0
 	}
 	for _, r := range a.served {
 		if r != nil {
@@ -100,7 +100,7 @@ func (s *State) wants(a *attempt) bool {
 func (s *State) ask(now time.Duration) {
 	a := &s.attempt
 	if a.request == "" {
-		*a = attempt{copies: copies{request: s.policy.NewID()}, op: s.queue.Front().Count, upTo: s.arrivals}
+		*a = attempt{copies: copies{request: s.Policy.NewID()}, op: s.Queue.Front().Count, upTo: s.arrivals}
 		if a.op.Way == scripts.Take {
 			s.invite()
 		}
@@ -119,7 +119,7 @@ func (s *State) ask(now time.Duration) {
 // invite adds the oldest waiters to the attempt.
 func (s *State) invite() {
 	a := &s.attempt
-	for r := s.queue.Front(); r != nil && len(a.served) < attemptMax; r = r.Next {
+	for r := s.Queue.Front(); r != nil && len(a.served) < attemptMax; r = r.Next {
 		number := r.Number
 		if r.Try {
 			number = -number
@@ -130,8 +130,8 @@ func (s *State) invite() {
 
 // reportSlow reports the waiters that have waited for SlowWait.
 func (s *State) reportSlow(now time.Duration) {
-	for r, ahead := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r, ahead = s.queue.NextSlow(now, s.policy.SlowWait) {
-		s.emit(wait.Effect{Do: wait.DoReport, Request: r, Waiting: &protocol.Waiting{
+	for r, ahead := s.Queue.NextSlow(now, s.Policy.SlowWait); r != nil; r, ahead = s.Queue.NextSlow(now, s.Policy.SlowWait) {
+		s.Emit(wait.Effect{Do: wait.DoReport, Request: r, Waiting: &protocol.Waiting{
 			Kind: r.Address.Kind.Name, Name: r.Address.Name, Waited: now - r.Came, Ahead: ahead,
 		}})
 	}
@@ -178,12 +178,12 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 		case r == nil:
 		case m.counted.Served[i]:
 			s.owed -= r.Number
-			s.queue.Remove(r)
-			s.answer(r, nil)
+			s.Queue.Remove(r)
+			s.Answer(r, nil)
 		case r.Try:
 			a.served[i] = nil
-			s.queue.Remove(r)
-			s.answer(r, s.refusal(r))
+			s.Queue.Remove(r)
+			s.Answer(r, s.refusal(r))
 		default:
 			s.blocked = true
 		}
@@ -197,11 +197,11 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 // refuseTries refuses the tries in the queue, because a try does not wait. When these tries came, nobody knew that the waiters ahead of them would
 // have to wait.
 func (s *State) refuseTries() {
-	for r := s.queue.Front(); r != nil; {
+	for r := s.Queue.Front(); r != nil; {
 		next := r.Next
 		if r.Try {
 			s.leave(r)
-			s.answer(r, s.refusal(r))
+			s.Answer(r, s.refusal(r))
 		}
 		r = next
 	}
@@ -213,9 +213,9 @@ func (s *State) onLooked(now time.Duration, m *countDone) {
 	upTo := s.attempt.upTo
 	s.attempt, s.failures, s.left, s.blocked = attempt{}, wait.Failures{}, m.counted.Number, true
 	if s.left <= 0 {
-		for r := s.queue.Front(); r != nil && r.Number <= upTo; r = s.queue.Front() {
-			s.queue.Remove(r)
-			s.answer(r, nil)
+		for r := s.Queue.Front(); r != nil && r.Number <= upTo; r = s.Queue.Front() {
+			s.Queue.Remove(r)
+			s.Answer(r, nil)
 		}
 		s.blocked = false
 	}
@@ -236,10 +236,9 @@ func (s *State) waitOn(now time.Duration) {
 		s.retryAt = max(s.wokenFor, now)
 		return
 	}
-	s.retryAt = min(now+wait.PollCap+s.policy.Jitter(wait.PollCap/4), s.reserveAt(now))
-	if s.watch == wait.Unwatched {
-		s.watch = wait.Subscribing
-		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel()})
+	s.retryAt = min(now+wait.PollCap+s.Policy.Jitter(wait.PollCap/4), s.reserveAt(now))
+	if s.subscription.Watch == wait.Unwatched {
+		s.subscription.Begin(&s.Base, s.Address.Kind.Channel(s.Address.Raw, ""))
 	}
 }
 
@@ -275,12 +274,12 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 // this waiter too. If waiters of the attempt are left, the attempt is made again; if none is left, it is undone.
 func (s *State) failed(now time.Duration, m *countDone) {
 	s.failures.Add(now, &m.call.Call, m.err)
-	s.retryAt = now + s.policy.Backoff(s.failures.Count)
-	for r := s.queue.Front(); r != nil; {
+	s.retryAt = now + s.Policy.Backoff(s.failures.Count)
+	for r := s.Queue.Front(); r != nil; {
 		next := r.Next
-		if r.Try || s.failures.Outlast(now, r, s.policy.Patience) {
+		if r.Try || s.failures.Outlast(now, r, s.Policy.Patience) {
 			s.leave(r)
-			s.fail(r, s.failures.Last)
+			s.Fail(r, s.failures.Last)
 		}
 		r = next
 	}
@@ -288,9 +287,9 @@ func (s *State) failed(now time.Duration, m *countDone) {
 
 // refuseAll answers every waiter with an error.
 func (s *State) refuseAll(err error) {
-	for r := s.queue.Front(); r != nil; r = s.queue.Front() {
+	for r := s.Queue.Front(); r != nil; r = s.Queue.Front() {
 		s.leave(r)
-		s.fail(r, err)
+		s.Fail(r, err)
 	}
 }
 
@@ -302,7 +301,7 @@ func (s *State) leave(r *wait.Request) bool {
 			s.attempt.served[i] = nil
 		}
 	}
-	return s.queue.Remove(r)
+	return s.Queue.Remove(r)
 }
 
 // refusal is the answer to a try that was not served.

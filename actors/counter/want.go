@@ -37,7 +37,7 @@ const (
 
 // noteHead notes when a request has become the oldest waiter.
 func (s *State) noteHead(now time.Duration) {
-	if head := s.queue.Front(); head != s.want.head {
+	if head := s.Queue.Front(); head != s.want.head {
 		s.want.head, s.want.since, s.want.length = head, now, 2*wantAfter
 	}
 }
@@ -45,7 +45,7 @@ func (s *State) noteHead(now time.Duration) {
 // deserves reports whether the oldest waiter may make a reservation now. The result `at` is the instant from which the oldest waiter may make one, or
 // clock.Never if it may make none.
 func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
-	head := s.queue.Front()
+	head := s.Queue.Front()
 	if head == nil || head.Try || head.Count.Way != scripts.Take || head.Number <= 1 {
 		return false, clock.Never
 	}
@@ -109,12 +109,12 @@ func (s *State) reserveAt(now time.Duration) time.Duration {
 // begun.
 func (s *State) advanceReservation(now time.Duration) {
 	w := &s.want
-	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {
+	if s.attempt.request != "" || s.Queue.Len > 0 || w.until == 0 && (s.Stage < wait.Draining || now >= w.rest) {
 		return
 	}
 	terms := scripts.CountTerms{Reserve: -1, Rest: max(now-w.began, restMin)}
 	w.rest = now + terms.Rest
-	if s.stage >= wait.Draining {
+	if s.Stage >= wait.Draining {
 		terms.Rest, w.rest = 0, 0
 	}
 	w.until = 0

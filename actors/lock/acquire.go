@@ -19,21 +19,21 @@ import (
 // the first. A try is refused without an attempt in Redis if others in this process hold the lock or wait for it.
 func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 	switch {
-	case s.stage >= wait.Draining && !s.heldBy(r.Owner):
-		s.fail(r, protocol.ErrClosed)
-	case s.joins(r), s.address.Kind.Owned && s.heldBy(r.Owner): // r may share the grant, or its owner holds the lock in this process
+	case s.Stage >= wait.Draining && !s.heldBy(r.Owner):
+		s.Fail(r, protocol.ErrClosed)
+	case s.joins(r), s.Address.Kind.Owned && s.heldBy(r.Owner): // r may share the grant, or its owner holds the lock in this process
 		s.reenter(now, r)
-	case r.Try && (s.queue.Len > 0 || len(s.holds) > 0):
+	case r.Try && (s.Queue.Len > 0 || len(s.holds) > 0):
 		s.wantLook()
-		s.answer(r, s.busyError(now, r))
-	case s.queue.Len >= s.policy.MaxWaiters:
-		s.fail(r, wait.TooMany(s.queue.Len))
+		s.Answer(r, s.busyError(now, r))
+	case s.Queue.Len >= s.Policy.MaxWaiters:
+		s.Fail(r, wait.TooMany(s.Queue.Len))
 	default:
 		if s.member == nil {
 			r.Came = now
 		}
-		s.queue.Push(r)
-		if s.phase == free && s.queue.Len == 1 { // r is the only waiter: failures and refusals of earlier waiters do not count for r
+		s.Queue.Push(r)
+		if s.phase == free && s.Queue.Len == 1 { // r is the only waiter: failures and refusals of earlier waiters do not count for r
 			s.failures, s.busy = wait.Failures{}, busy{}
 			s.retryAt = s.startAt()
 			if s.member != nil {
@@ -46,7 +46,7 @@ func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 // startAt returns the instant of the first attempt for the first waiter: at once for a try, and after the turns of other processes for other
 // requests.
 func (s *State) startAt() time.Duration {
-	if head := s.queue.Front(); head != nil && head.Try {
+	if head := s.Queue.Front(); head != nil && head.Try {
 		return 0
 	}
 	return s.turns.OpensAt()
@@ -59,7 +59,7 @@ func (s *State) startAt() time.Duration {
 // its place in the queue. If the first waiter wants other terms, the pending grant is abandoned: a release in flight may have named this grant as its
 // heir, and Redis would then grant the lock with the old lease.
 func (s *State) attempt(now time.Duration) {
-	head := s.queue.Front()
+	head := s.Queue.Front()
 	if s.pending.standing && head.Terms != s.pending.terms {
 		s.abandonPending(now)
 	}
@@ -73,16 +73,16 @@ func (s *State) attempt(now time.Duration) {
 // newPending makes the grant that the next acquire asks for. Normally the grant has a new id, so a late copy of an earlier acquire can never be
 // mistaken for the next acquire. Only the first read grant of a writer has no new id: it takes the number of the write grant (member.reserved).
 func (s *State) newPending(r *wait.Request) pendingGrant {
-	t := pendingGrant{terms: r.Terms, lease: r.First(s.policy.Lease)}
+	t := pendingGrant{terms: r.Terms, lease: r.First(s.Policy.Lease)}
 	t.ttl = max(t.lease, r.AtLeast)
 	if s.member != nil {
 		t.plain, s.member.reserved, s.member.joined = s.member.reserved, "", 0
 		s.member.group.rejoins(s.member)
 	}
 	if t.plain == "" {
-		t.plain = s.policy.NewID()
+		t.plain = s.Policy.NewID()
 	}
-	t.id = s.address.Kind.GrantID(t.plain)
+	t.id = s.Address.Kind.GrantID(t.plain)
 	return t
 }
 
@@ -94,24 +94,24 @@ func (s *State) sendAcquire(now time.Duration) {
 	s.turns.Tries(now)
 	c := s.call(callAcquire)
 	c.Acquires, c.terms.Grant, c.terms.Lease, c.terms.Standing = true, s.pending.id, s.pending.ttl, s.pending.standing
-	head := s.queue.Front()
-	if (s.watch != wait.Unwatched || s.crowded) && s.member == nil && s.policy.Standalone {
+	head := s.Queue.Front()
+	if (s.subscription.Watch != wait.Unwatched || s.crowded) && s.member == nil && s.Policy.Standalone {
 		c.terms.Report = s.report(head)
 	}
 	if head != nil {
 		head.Attempts++
 		c.terms.Try = head.Try
 	}
-	c.Timing = s.failures.Waiting(s.policy, now, rpc.Window(s.pending.lease), head)
-	if s.policy.AckReplicas > 0 { // replicas must acknowledge the grant, so the attempt gets more time
-		c.Grace = s.policy.AckTimeout
+	c.Timing = s.failures.Waiting(s.Policy, now, rpc.Window(s.pending.lease), head)
+	if s.Policy.AckReplicas > 0 { // replicas must acknowledge the grant, so the attempt gets more time
+		c.Grace = s.Policy.AckTimeout
 	}
 }
 
 // attemptAgain repeats an attempt whose outcome is unknown, or abandons it when no waiter wants such a grant any more. The repeat has the
 // same grant id, so if an earlier copy was executed, Redis confirms that grant instead of refusing a second one.
 func (s *State) attemptAgain(now time.Duration) {
-	head := s.queue.Front()
+	head := s.Queue.Front()
 	if head == nil || head.Terms != s.pending.terms {
 		s.abandonPending(now)
 		return
@@ -123,7 +123,7 @@ func (s *State) attemptAgain(now time.Duration) {
 // background. The grant cannot hold the lock if duplicateUntil is 0: every copy of the attempt has then been answered or withdrawn.
 func (s *State) abandonPending(now time.Duration) {
 	if s.pending.duplicateUntil > 0 || s.pending.standing {
-		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
+		s.orphans.add(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
 	}
 	s.pending, s.phase = pendingGrant{}, free
 }
@@ -157,7 +157,7 @@ func (s *State) inherit(now time.Duration) {
 // confirmMax. An acquire before that would usually be refused, because waiters of other processes are ahead in the queue.
 func (s *State) onPromoted(now time.Duration, m promoted) {
 	s.standby = false
-	if s.phase != free || s.queue.Len == 0 || s.failures.Count > 0 {
+	if s.phase != free || s.Queue.Len == 0 || s.failures.Count > 0 {
 		return
 	}
 	if s.retryAt = max(now, s.turns.OpensAt()); s.pending.standing && !m.called {
@@ -173,7 +173,7 @@ const confirmMax = 50 * time.Millisecond
 // still create the grant, so the grant is released in the background until no duplicate can arrive.
 func (s *State) forgetPending(now, sent time.Duration) {
 	if s.pending.duplicateUntil > sent {
-		s.orphanLater(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
+		s.orphans.addLater(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
 	}
 	s.pending, s.phase = pendingGrant{}, free
 }
@@ -202,7 +202,7 @@ func (s *State) onAcquireDone(now time.Duration, m *callDone) {
 func (s *State) onUnacked(now time.Duration, m *callDone) {
 	s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 	s.abandonPending(now)
-	s.refuseAll(m.unacked)
+	s.RefuseAll(m.unacked)
 }
 
 // onGranted makes a granted attempt the held grant. The lease counts from the instant before the call was sent: Redis cannot have executed
@@ -222,7 +222,7 @@ func (s *State) onGranted(now time.Duration, m *callDone) {
 	if s.pending.inherited > 0 {
 		s.turn.start = s.pending.began
 	}
-	s.turns.Won(&s.policy.Policy, now, m.sent)
+	s.turns.Won(&s.Policy.Policy, now, m.sent)
 	s.begin(m.sent, m.acquired.Tokens)
 }
 
@@ -236,7 +236,7 @@ func tooLate(took time.Duration) error {
 func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 	t := s.pending
 	g := &grant{state: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.ttl, tokens: tokens}
-	g.Address, g.ID, g.Lease, g.Watched, g.Actor = s.address, t.id, t.terms.Length(s.policy.Lease), t.terms.Lease == 0, s.self
+	g.Address, g.ID, g.Lease, g.Watched, g.Actor = s.Address, t.id, t.terms.Length(s.Policy.Lease), t.terms.Lease == 0, s.self
 	g.Part = g // leads from the shared lease.Grant back to g, for the watchdog's messages
 	if t.terms.AtMost > 0 {
 		g.Most = sent + t.terms.AtMost
@@ -244,7 +244,7 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 	g.Begin(lease.Deadline(sent, t.lease))
 	s.grant, s.pending, s.failures, s.busy, s.spins = g, pendingGrant{}, wait.Failures{}, busy{}, 0
 	s.phase, s.guarded, s.unsure, s.extension = held, g.Final(), false, nil
-	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &g.Grant})
+	s.Emit(wait.Effect{Do: wait.DoKeep, Grant: &g.Grant})
 }
 
 // onAttemptFailed handles an attempt that failed. If the call was certainly not executed, the next attempt may ask for a new grant. If the call may
@@ -256,7 +256,7 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:
-		s.refuseAll(m.call.Explain(m.err))
+		s.RefuseAll(m.call.Explain(m.err))
 	case late && s.failures.Count < wait.LateMax:
 		s.failures.Add(now, &m.call.Call, m.err)
 		s.retryAt = now // the reply has corrected the estimate of the server's clock, so the next attempt can succeed
@@ -276,20 +276,12 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 // The release is still repeated, because other processes wait for the lock.
 func (s *State) failed(now time.Duration, m *callDone, err error) {
 	s.failures.Add(now, &m.call.Call, err)
-	s.retryAt = now + s.policy.Backoff(s.failures.Count)
-	for r := s.queue.Front(); r != nil && (r.Try || s.failures.Outlast(now, r, s.policy.Patience)); r = s.queue.Front() {
-		s.queue.Remove(r)
-		s.fail(r, s.failures.Last)
+	s.retryAt = now + s.Policy.Backoff(s.failures.Count)
+	for r := s.Queue.Front(); r != nil && (r.Try || s.failures.Outlast(now, r, s.Policy.Patience)); r = s.Queue.Front() {
+		s.Queue.Remove(r)
+		s.Fail(r, s.failures.Last)
 	}
-	if s.failures.Silent(now) >= s.policy.Patience {
+	if s.failures.Silent(now) >= s.Policy.Patience {
 		s.tellReleasers(unconfirmed(s.failures.Last))
-	}
-}
-
-// refuseAll answers every waiter with an error.
-func (s *State) refuseAll(err error) {
-	for r := s.queue.Front(); r != nil; r = s.queue.Front() {
-		s.queue.Remove(r)
-		s.fail(r, err)
 	}
 }

@@ -41,7 +41,7 @@ func newStepBench(b *testing.B) *stepBench {
 	policy.Serial = func() uint64 { p.numbers++; return p.numbers }
 	policy.Jitter = func(time.Duration) time.Duration { return 0 }
 	policy.ServerTime = func(instant time.Duration) time.Duration { return instant }
-	p.state.init(&policy, p.address)
+	p.state.init(&policy, p.address, nil)
 	return p
 }
 
@@ -67,10 +67,10 @@ func (p *stepBench) acquire() {
 
 // ring advances the time to the state's alarm, and sends the alarm.
 func (p *stepBench) ring() {
-	if p.state.alarmAt == clock.Never {
+	if p.state.AlarmAt == clock.Never {
 		p.Fatal("nobody holds the lock, and there is no alarm")
 	}
-	p.now = max(p.now, p.state.alarmAt)
+	p.now = max(p.now, p.state.AlarmAt)
 	p.take(wait.Alarm{})
 }
 
@@ -79,7 +79,7 @@ func (p *stepBench) take(message any) {
 	p.now += time.Microsecond
 	p.depth++
 	room := &p.rooms[p.depth]
-	p.state.effects = (*room)[:0]
+	*p.state.Room() = (*room)[:0]
 	*room = p.state.Step(p.now, message)
 	for _, e := range *room {
 		switch {

@@ -23,7 +23,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		s.pending.standing, s.phase = true, free
 		s.member.first = m.acquired.First
 	case s.pending.standing: // the place was lost: the next attempt joins the queue again, with a new grant
-		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.address.Name, ID: s.pending.id}})
+		s.Emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.Address.Name, ID: s.pending.id}})
 		s.forgetPending(now, m.sent)
 		s.failures, s.retryAt = wait.Failures{}, now
 		return
@@ -32,22 +32,22 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	}
 	s.failures = wait.Failures{}
 	holder, _, _ := strings.Cut(m.acquired.Holder, ":")
-	s.turns.Refused(&s.policy.Policy, now, turns.Refusal{
-		Sent: m.sent, Longest: s.policy.HandoffFor, Subscribers: m.acquired.Subscribers,
+	s.turns.Refused(&s.Policy.Policy, now, turns.Refusal{
+		Sent: m.sent, Longest: s.Policy.HandoffFor, Subscribers: m.acquired.Subscribers,
 		Place: m.acquired.Place, Ticket: m.acquired.Ticket, Holder: holder,
 	})
 	s.crowded = m.acquired.Place > 0
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(m.acquired.TTL, 0)}
 	// The refusal answers each try that was made before the call was sent. For a later try, Redis has to be asked again.
-	for r := s.queue.Front(); r != nil && r.Try && r.Came <= m.sent && !s.excuses(now, r); r = s.queue.Front() {
-		s.queue.Remove(r)
-		s.answer(r, s.busyError(now, r))
+	for r := s.Queue.Front(); r != nil && r.Try && r.Came <= m.sent && !s.excuses(now, r); r = s.Queue.Front() {
+		s.Queue.Remove(r)
+		s.Answer(r, s.busyError(now, r))
 	}
-	switch head := s.queue.Front(); {
+	switch head := s.Queue.Front(); {
 	case head == nil:
 		return
 	case head.Try && head.Came <= m.sent:
-		s.retryAt = now + s.policy.Backoff(0)
+		s.retryAt = now + s.Policy.Backoff(0)
 		return
 	case head.Try: // the try came while an earlier waiter's attempt was in flight: the lock may have been released since
 		s.retryAt = now
@@ -65,33 +65,33 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 // pauseAfter returns how long the first waiter waits after a refusal before it tries again, unless a message comes first.
 func (s *State) pauseAfter(now time.Duration, refusal scripts.Acquired) time.Duration {
 	pause := wait.PollCap
-	if s.address.Kind.Spins {
+	if s.Address.Kind.Spins {
 		pause = s.nextSpin()
 	}
 	if s.standby {
-		pause = min(max(pause, s.policy.Lease/3), s.policy.Lease/2) // short enough that other processes do not take this one for dead
+		pause = min(max(pause, s.Policy.Lease/3), s.Policy.Lease/2) // short enough that other processes do not take this one for dead
 	} else if s.pending.standing {
-		pause = min(pause, s.policy.Lease/3) // short enough to keep the place in Redis' queue
+		pause = min(pause, s.Policy.Lease/3) // short enough to keep the place in Redis' queue
 	}
-	if !s.address.Kind.Spins { // a pause between spins has its jitter already
-		pause += s.policy.Jitter(pause/4 + time.Millisecond)
+	if !s.Address.Kind.Spins { // a pause between spins has its jitter already
+		pause += s.Policy.Jitter(pause/4 + time.Millisecond)
 	}
 	if s.turns.Row() > 0 {
 		pause = s.turns.OpensAt() - now // not sooner, even if the holder's lease expires: the processes ahead of this one try then
 	} else if refusal.TTL >= 0 {
-		pause = s.upToExpiry(pause, refusal.TTL)
+		pause = upToExpiry(s.Policy, pause, refusal.TTL)
 	}
 	if refusal.Strange && !s.standby {
-		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // the release of the other library sends no message
+		pause = strangeMin + s.Policy.Jitter(strangeMax-strangeMin) // the release of the other library sends no message
 	}
 	return pause
 }
 
 // upToExpiry shortens a pause that is longer than the rest of the holder's lease (`left`). The pause then ends soon after that lease, because nobody
 // sends a message when a lease expires.
-func (s *State) upToExpiry(pause, left time.Duration) time.Duration {
+func upToExpiry(p *wait.Policy, pause, left time.Duration) time.Duration {
 	if left < pause {
-		pause = min(pause, left+s.policy.Jitter(min(left/4, expiryJitter)+time.Millisecond))
+		pause = min(pause, left+p.Jitter(min(left/4, expiryJitter)+time.Millisecond))
 	}
 	return pause
 }
@@ -106,24 +106,24 @@ const expiryJitter = 20 * time.Millisecond
 // process is releasing in the background, or has just released in the background. To the user, such a lock is free: the attempt may merely have
 // reached Redis before the orphan's release. Once rpc.Window has passed since the try came, the try is refused all the same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
-	ours := s.frees(now, s.busy.holder)
+	ours := s.orphans.frees(now, s.busy.holder)
 	if s.member != nil {
-		s.member.group.each(func(other *State) { ours = ours || other.frees(now, s.busy.holder) })
+		s.member.group.each(func(other *State) { ours = ours || other.orphans.frees(now, s.busy.holder) })
 	}
-	return ours && now < r.Came+rpc.Window(s.policy.Lease)
+	return ours && now < r.Came+rpc.Window(s.Policy.Lease)
 }
 
 // nextSpin returns the pause of a spin lock's first waiter before its next attempt. The pause grows with each attempt up to the maximum; up
 // to half of it is random.
 func (s *State) nextSpin() time.Duration {
-	b := s.queue.Front().Backoff
+	b := s.Queue.Front().Backoff
 	pause := time.Duration(float64(b.Initial) * math.Pow(b.Multiplier, float64(s.spins)))
 	if pause >= b.Max || pause <= 0 {
 		pause = b.Max
 	} else {
 		s.spins++
 	}
-	return pause - s.policy.Jitter(pause/2)
+	return pause - s.Policy.Jitter(pause/2)
 }
 
 // listen subscribes to the channel on which releases are published, if the kind of lock has such a channel. Most locks have one channel. A lock with
@@ -132,23 +132,24 @@ func (s *State) nextSpin() time.Duration {
 //   - A process far back in a crowd subscribes to the channel of its row instead (package turns).
 //   - The first contender in Redis' queue also subscribes to the channel on which releases of other kinds of lock are published (Kind.Others).
 func (s *State) listen() {
-	if s.standby || s.address.Kind.Channel == nil {
+	if s.standby || s.Address.Kind.Channel == nil {
 		return
 	}
-	kind, row := s.address.Kind, s.turns.Row()
-	if s.watch != wait.Unwatched && (row != s.row || kind.Queued && s.channel != kind.Channel(s.address.Raw, s.pending.id)) {
+	kind, row := s.Address.Kind, s.turns.Row()
+	if s.subscription.Watch != wait.Unwatched && (row != s.row || kind.Queued && s.subscription.Channel != kind.Channel(s.Address.Raw, s.pending.id)) {
 		s.unlisten()
 	}
-	if s.watch == wait.Unwatched { // make the channel's name only now: listen runs for every waiter that arrives
-		s.watch, s.channel, s.row = wait.Subscribing, kind.Channel(s.address.Raw, s.pending.id), row
+	if s.subscription.Watch == wait.Unwatched { // make the channel's name only now: listen runs for every waiter that arrives
+		channel := kind.Channel(s.Address.Raw, s.pending.id)
 		if row > 0 {
-			s.channel = scripts.RowChannel(s.channel, row)
+			channel = scripts.RowChannel(channel, row)
 		}
-		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel})
+		s.subscription.Begin(&s.Base, channel)
+		s.row = row
 	}
 	if s.member != nil && s.member.first && s.member.others == "" {
-		s.member.others = s.address.Kind.Others(s.address.Raw)
-		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.member.others})
+		s.member.others = s.Address.Kind.Others(s.Address.Raw)
+		s.Emit(wait.Effect{Do: wait.DoWatch, Channel: s.member.others})
 	}
 }
 
@@ -160,15 +161,15 @@ func (s *State) report(head *wait.Request) string {
 	switch {
 	case s.turns.InCrowd():
 		mark = scripts.HasTicket
-	case s.turns.Yields() && s.watch != wait.Unwatched && head != nil && !head.Try:
+	case s.turns.Yields() && s.subscription.Watch != wait.Unwatched && head != nil && !head.Try:
 		mark = scripts.Yields
-	case s.watch != wait.Subscribed || !s.turns.AsksPlace():
+	case s.subscription.Watch != wait.Subscribed || !s.turns.AsksPlace():
 		return ""
 	}
-	if s.row > 0 || s.watch == wait.Unwatched { // s.channel is the channel of a row, or is out of date
-		return mark + s.address.Kind.Channel(s.address.Raw, s.pending.id)
+	if s.row > 0 || s.subscription.Watch == wait.Unwatched { // s.subscription.Channel is the channel of a row, or is out of date
+		return mark + s.Address.Kind.Channel(s.Address.Raw, s.pending.id)
 	}
-	return mark + s.channel
+	return mark + s.subscription.Channel
 }
 
 // onChannelReady makes the first waiter try, because the lock may have been released before the subscription. If this process is waiting for its
@@ -179,29 +180,28 @@ func (s *State) report(head *wait.Request) string {
 // cannot have missed the call of its row, because at least one other row is called first. If it is to the channel of releases, and the process has a
 // place in a crowd, the process waits for its turn (Turns.FirstTry).
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
-	if s.watch == wait.Unwatched || s.member == nil && m.Channel != s.channel {
+	if s.subscription.Watch == wait.Unwatched || s.member == nil && m.Channel != s.subscription.Channel {
 		return
 	}
-	first := s.watch == wait.Subscribing
-	s.watch = wait.Subscribed
-	if s.row > 0 && first {
+	isNew := s.subscription.Confirm()
+	if s.row > 0 && isNew {
 		return
 	}
 	s.turns.Joined(now)
-	if first {
-		if at := s.turns.FirstTry(&s.policy.Policy, now); at > 0 {
+	if isNew {
+		if at := s.turns.FirstTry(&s.Policy.Policy, now); at > 0 {
 			s.wake(now, at)
 			return
 		}
 	}
-	if s.address.Kind.Grants == scripts.GrantPerHolder { // the group decides which waiters try
+	if s.Address.Kind.Grants == scripts.GrantPerHolder { // the group decides which waiters try
 		return
 	}
 	if opens := s.turns.OpensAt(); now < opens {
 		s.wake(now, opens)
 		return
 	}
-	at := now + s.policy.Spread(m.Among)
+	at := now + s.Policy.Spread(m.Among)
 	if s.phase == free {
 		at = min(at, max(s.retryAt, now))
 	}
@@ -212,12 +212,12 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 // (package turns). Otherwise all try at once.
 func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	switch {
-	case !s.address.Kind.TakesTurns():
+	case !s.Address.Kind.TakesTurns():
 		s.wake(now, max(now, s.turns.OpensAt()))
-	case m.Channel != s.channel: // of a subscription that has ended
+	case m.Channel != s.subscription.Channel: // of a subscription that has ended
 	case s.row > 0:
-		s.turns.Called(now, s.policy.HandoffFor)
-		if s.queue.Len > 0 {
+		s.turns.Called(now, s.Policy.HandoffFor)
+		if s.Queue.Len > 0 {
 			s.listen()
 		}
 	case s.phase != free && s.phase != acquiring:
@@ -227,7 +227,7 @@ func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 		s.turns.Overheard(m.Releases)
 	default:
 		s.beside = m.Beside
-		if at := s.turns.Hear(&s.policy.Policy, now, m.Releases); at != clock.Never {
+		if at := s.turns.Hear(&s.Policy.Policy, now, m.Releases); at != clock.Never {
 			s.wake(now, at)
 		}
 	}
@@ -245,25 +245,10 @@ func (s *State) wake(now, at time.Duration) {
 	}
 }
 
-// advanceWatch cancels the subscription some time (wait.KeepChannel) after the last waiter has left. Often another waiter comes within that time. It
-// then needs neither a new subscription nor the second attempt that follows a new subscription.
-func (s *State) advanceWatch(now time.Duration) {
-	if s.queue.Len > 0 {
-		s.watchAt = clock.Never
-		return
-	}
-	s.watchAt = min(s.watchAt, now)
-	if s.stage < wait.Draining && now < s.watchAt+wait.KeepChannel {
-		return
-	}
-	s.turns.Left()
-	s.unlistenAll()
-}
-
 // standBy puts the contender on standby, because it is now behind others of this process.
 func (s *State) standBy() {
 	s.standby = true
-	if s.watch != wait.Unwatched {
+	if s.subscription.Watch != wait.Unwatched {
 		s.unlistenAll()
 	}
 }
@@ -272,13 +257,13 @@ func (s *State) standBy() {
 func (s *State) unlistenAll() {
 	s.unlisten()
 	if s.member != nil && s.member.others != "" {
-		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.member.others})
+		s.Emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.member.others})
 		s.member.others = ""
 	}
 }
 
 // unlisten ends the subscription to the lock's own channel: the channel of releases or of a row.
 func (s *State) unlisten() {
-	s.watch, s.beside = wait.Unwatched, 0
-	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
+	s.subscription.End(&s.Base)
+	s.beside = 0
 }

@@ -13,9 +13,9 @@ import (
 
 // checkGroup checks a group after a step: each member by itself, and the rules about several members.
 func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) error {
-	errs := []error{checkQueue(&h.queue), c.checkAlone(h), c.checkIDs(h), c.checkGroupAlarm(h)}
+	errs := []error{checkQueue(&h.Queue), c.checkAlone(h), c.checkIDs(h), c.checkGroupAlarm(h)}
 	places := map[*wait.Request]int{}
-	for r := h.queue.Front(); r != nil; r = r.Next {
+	for r := h.Queue.Front(); r != nil; r = r.Next {
 		places[r]++
 		if h.upgrades(r) {
 			errs = append(errs, fmt.Errorf("%v waits for the exclusive lock, while its own owner shares the lock with others", r.Do))
@@ -26,7 +26,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 			places[r]++
 		}
 	}
-	holding, members, waiting := 0, 0, h.queue.Len
+	holding, members, waiting := 0, 0, h.Queue.Len
 	h.each(func(s *State) {
 		view := c.view(h, s)
 		view.places(places)
@@ -36,11 +36,11 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 		if s == &h.common {
 			return
 		}
-		waiting += s.queue.Len
+		waiting += s.Queue.Len
 		if members++; s.grant != nil {
 			holding++
 		}
-		if s.member.gone || s.Idle() && s.alarmAt == clock.Never {
+		if s.member.gone || s.Idle() && s.AlarmAt == clock.Never {
 			errs = append(errs, fmt.Errorf("member %d has nothing left to do, but stays", members))
 		}
 	})
@@ -55,8 +55,8 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	switch {
 	case len(h.again) > 0:
 		errs = append(errs, fmt.Errorf("%d steps are left to do", len(h.again)))
-	case h.queue.Len > 0:
-		if _, ok := h.find(now, h.queue.Front()); ok {
+	case h.Queue.Len > 0:
+		if _, ok := h.find(now, h.Queue.Front()); ok {
 			errs = append(errs, fmt.Errorf("the first request in line has no member, although there is room for one"))
 		}
 	}
@@ -90,7 +90,7 @@ func checkOrder(h *Group) error {
 // view returns a check of one of the group's members, with what the stepChecker knows about it.
 func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 	v := &memberCheck{
-		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, alarmAt: s.alarmAt,
+		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, alarmAt: s.AlarmAt,
 	}
 	for call := range c.flying {
 		v.flying[call] = call.state == s
@@ -103,7 +103,7 @@ func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 			v.kept[g] = true
 		}
 	}
-	if l := h.listeners[s.channel]; l != nil {
+	if l := h.listeners[s.subscription.Channel]; l != nil {
 		for _, other := range l.states {
 			v.watched = v.watched || other == s
 		}
@@ -115,7 +115,7 @@ func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 func (c *stepChecker) checkAlone(h *Group) error {
 	var writer *member
 	for s := h.first; s != nil; s = s.next {
-		if s.phase == held && s.address.Kind.Grants == scripts.GrantPerLock {
+		if s.phase == held && s.Address.Kind.Grants == scripts.GrantPerLock {
 			if writer != nil {
 				return fmt.Errorf("%s and %s both hold the lock exclusively", writer.grant.ID, s.grant.ID)
 			}
@@ -153,7 +153,7 @@ func (c *stepChecker) checkIDs(h *Group) error {
 		if s.grant != nil {
 			add(s.grant.ID)
 		}
-		for _, g := range s.orphans {
+		for _, g := range s.orphans.all {
 			add(g.id)
 		}
 	})
@@ -174,19 +174,19 @@ func (c *stepChecker) checkListeners(h *Group) error {
 
 // checkGroupAlarm checks that the alarm of a group is no later than the earliest alarm of a member.
 func (c *stepChecker) checkGroupAlarm(h *Group) error {
-	if h.told != c.alarmAt {
-		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, h.told)
+	if h.AlarmAt != c.alarmAt {
+		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, h.AlarmAt)
 	}
-	if h.Idle() && h.told != clock.Never {
+	if h.Idle() && h.AlarmAt != clock.Never {
 		return fmt.Errorf("idle with an alarm")
 	}
 	var err error
 	h.each(func(s *State) {
-		if at := s.ringing; at.index > 0 && (h.alarms[at.index-1] != s || at.due > s.alarmAt) || at.index == 0 && s.alarmAt != clock.Never {
-			err = fmt.Errorf("a member wants an alarm at %v, it has one at %v", s.alarmAt, at.due)
+		if at := s.ringing; at.index > 0 && (h.alarms[at.index-1] != s || at.due > s.AlarmAt) || at.index == 0 && s.AlarmAt != clock.Never {
+			err = fmt.Errorf("a member wants an alarm at %v, it has one at %v", s.AlarmAt, at.due)
 		}
-		if s.alarmAt < h.told {
-			err = fmt.Errorf("a member wants an alarm at %v, it is set to %v", s.alarmAt, h.told)
+		if s.AlarmAt < h.AlarmAt {
+			err = fmt.Errorf("a member wants an alarm at %v, it is set to %v", s.AlarmAt, h.AlarmAt)
 		}
 	})
 	return err

@@ -24,7 +24,7 @@ type memberCheck struct {
 
 func (c *memberCheck) check(now time.Duration) error {
 	return errors.Join(
-		c.checkHolds(now), c.checkPhase(), checkQueue(&c.s.queue), c.checkProgress(), c.checkTwins(), c.checkOrphans(),
+		c.checkHolds(now), c.checkPhase(), checkQueue(&c.s.Queue), c.checkProgress(), c.checkTwins(), c.checkOrphans(),
 	)
 }
 
@@ -38,7 +38,7 @@ func (c *memberCheck) checkHolds(now time.Duration) error {
 		switch {
 		case !s.grant.is(h.Grant):
 			return fmt.Errorf("a hold on a former grant")
-		case s.address.Kind.Grants != scripts.GrantPerProcess && (h.Owner != s.holds[0].Owner || h.Owner.IsZero() && len(s.holds) > 1):
+		case s.Address.Kind.Grants != scripts.GrantPerProcess && (h.Owner != s.holds[0].Owner || h.Owner.IsZero() && len(s.holds) > 1):
 			return fmt.Errorf("two owners hold")
 		}
 	}
@@ -93,7 +93,7 @@ func checkQueue(q *wait.Queue) error {
 // places adds 1 to a request's count for each list of this state that contains the request. The state answers all requests in these lists.
 func (c *memberCheck) places(places map[*wait.Request]int) {
 	s := c.s
-	for r := s.queue.Front(); r != nil; r = r.Next {
+	for r := s.Queue.Front(); r != nil; r = r.Next {
 		places[r]++
 	}
 	for _, r := range s.releasers {
@@ -131,7 +131,7 @@ func (c *memberCheck) checkProgress() error {
 				extends++
 			}
 		case callLook:
-			if s.looks() && call == s.looking.call {
+			if s.looking.inFlight() && call == s.looking.call {
 				looks++
 			}
 		}
@@ -139,18 +139,18 @@ func (c *memberCheck) checkProgress() error {
 	switch {
 	case (s.inflight != nil) != (main == 1):
 		return fmt.Errorf("in flight: %p, calls: %d", s.inflight, main)
-	case s.phase != held && (s.phase != free || s.queue.Len > 0) && !moving(main == 1):
+	case s.phase != held && (s.phase != free || s.Queue.Len > 0) && !moving(main == 1):
 		return fmt.Errorf("stuck in phase %d", s.phase)
 	case len(extensionOf(s).waiting) > 0 && !moving(extends == 1):
 		return fmt.Errorf("stuck extension")
 	case (extensionOf(s).call != nil) != (extends == 1):
 		return fmt.Errorf("an extension waits for a call that is not in flight")
-	case s.looks() != (looks == 1):
+	case s.looking.inFlight() != (looks == 1):
 		return fmt.Errorf("the state waits for a look that is not in flight")
-	case s.watch != wait.Unwatched && s.queue.Len == 0 && !moving(false):
+	case s.subscription.Watch != wait.Unwatched && s.Queue.Len == 0 && !moving(false):
 		return fmt.Errorf("the channel is never unsubscribed")
 	}
-	for _, g := range s.orphans {
+	for _, g := range s.orphans.all {
 		if g.inflight && !ghosts[g.id] || !moving(g.inflight) {
 			return fmt.Errorf("stuck orphan %s", g.id)
 		}
@@ -172,19 +172,19 @@ func (c *memberCheck) checkAlarm(now time.Duration) error {
 func (c *memberCheck) checkTwins() error {
 	s := c.s
 	ids := map[string]bool{}
-	for _, g := range s.orphans {
+	for _, g := range s.orphans.all {
 		if ids[g.id] || s.grant != nil && s.grant.ID == g.id || s.pending.id == g.id {
 			return fmt.Errorf("%s is an orphan twice, or an orphan and a grant in use", g.id)
 		}
 		ids[g.id] = true
 	}
 	switch {
-	case s.alarmAt != c.alarmAt:
-		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, s.alarmAt)
-	case (s.watch != wait.Unwatched) != c.watched:
-		return fmt.Errorf("watched: %v, believed %v", c.watched, s.watch)
-	case c.watched && s.phase == free && s.pending.standing && !s.standby && s.failures.Count == 0 && s.channel != s.address.Kind.Channel(s.address.Raw, s.pending.id):
-		return fmt.Errorf("%s waits for messages to an earlier grant: %s", s.pending.id, s.channel)
+	case s.AlarmAt != c.alarmAt:
+		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, s.AlarmAt)
+	case (s.subscription.Watch != wait.Unwatched) != c.watched:
+		return fmt.Errorf("watched: %v, believed %v", c.watched, s.subscription.Watch)
+	case c.watched && s.phase == free && s.pending.standing && !s.standby && s.failures.Count == 0 && s.subscription.Channel != s.Address.Kind.Channel(s.Address.Raw, s.pending.id):
+		return fmt.Errorf("%s waits for messages to an earlier grant: %s", s.pending.id, s.subscription.Channel)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (c *memberCheck) checkTwins() error {
 // for ever.
 func (c *memberCheck) checkOrphans() error {
 	seen := map[string]bool{}
-	for _, g := range c.s.orphans {
+	for _, g := range c.s.orphans.all {
 		if seen[g.id] {
 			return fmt.Errorf("%s is an orphan twice", g.id)
 		}

@@ -91,7 +91,7 @@ func (c *stepChecker) checkCopies(now time.Duration) (err error) {
 	}
 	orphans := map[string]bool{}
 	c.eachMember(func(s *State) {
-		for _, g := range s.orphans {
+		for _, g := range s.orphans.all {
 			if orphans[g.id] = true; !c.orphans[g.id] && g.duplicateUntil > max(now, c.lost[g.id], until[g.id]) {
 				err = fmt.Errorf("%s is released until %v, for copies that cannot exist", g.id, g.duplicateUntil)
 			}
@@ -194,9 +194,9 @@ func (c *stepChecker) answer(now time.Duration, r *wait.Request, panicked bool) 
 
 func (c *stepChecker) patience() time.Duration {
 	if h, ok := c.state.(*Group); ok {
-		return h.policy.Patience
+		return h.Policy.Patience
 	}
-	return c.state.(*State).policy.Patience
+	return c.state.(*State).Policy.Patience
 }
 
 // checkOpen checks that each unanswered request is in exactly one of the lists whose requests get an answer. The parameter `places` counts, for each

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
@@ -38,11 +39,11 @@ func (s *State) extending() *extension {
 func (s *State) onExtend(now time.Duration, r *wait.Request) {
 	switch {
 	case !s.has(r.Hold):
-		s.fail(r, endOf(r.Hold))
-	case r.AtLeast > 0 && !s.lacks(now, r):
+		s.Fail(r, endOf(r.Hold))
+	case r.AtLeast > 0 && !s.grant.lacks(now, r):
 		s.extended(now, r)
 	case s.grant.Watched && r.AtLeast == 0:
-		s.fail(r, fmt.Errorf("%w: the lease is renewed by the watchdog, only a fixed one can be extended", protocol.ErrInvalid))
+		s.Fail(r, fmt.Errorf("%w: the lease is renewed by the watchdog, only a fixed one can be extended", protocol.ErrInvalid))
 	default:
 		e := s.extending()
 		e.waiting = append(e.waiting, r)
@@ -62,9 +63,9 @@ func (s *State) advanceExtension(now time.Duration) {
 		return
 	}
 	for e.call == nil && len(e.waiting) > 0 && now >= e.retryAt {
-		if r := e.waiting[0]; r.Do == wait.Acquire && !s.lacks(now, r) {
+		if r := e.waiting[0]; r.Do == wait.Acquire && !s.grant.lacks(now, r) {
 			s.hand(now, r) // an earlier request has extended the lease far enough
-			s.leaveExtension(r)
+			s.extension.leave(r)
 		} else {
 			s.sendExtend(now, r)
 		}
@@ -78,18 +79,13 @@ func (s *State) endExtension(now time.Duration) {
 	for _, r := range waiting {
 		switch {
 		case r.Do != wait.Acquire:
-			s.fail(r, endOf(r.Hold))
+			s.Fail(r, endOf(r.Hold))
 		case s.member != nil:
-			s.emit(wait.Effect{Do: wait.DoRequeue, Request: r})
+			s.Emit(wait.Effect{Do: wait.DoRequeue, Request: r})
 		default:
 			s.onAcquire(now, r)
 		}
 	}
-}
-
-// lacks reports whether a re-entry or an extend asks for more time than Redis has granted.
-func (s *State) lacks(now time.Duration, r *wait.Request) bool {
-	return !s.grant.Watched && r.Lease > s.grant.Left(now) || r.AtLeast > max(s.grant.Left(now), s.grant.Missing(now))
 }
 
 // sendExtend asks Redis to set the remaining time of the grant's lease. For a fixed lease, it asks for the requested time, or for the rest of the
@@ -97,14 +93,14 @@ func (s *State) lacks(now time.Duration, r *wait.Request) bool {
 // comes, nobody knows whether Redis has executed the call, so the earlier of the old and the new deadline of a fixed lease counts. The grant's field
 // `longest` keeps the longest lease that was asked for, because Redis may keep the grant for that long.
 func (s *State) sendExtend(now time.Duration, r *wait.Request) {
-	s.keepFor(now, r) // before the call, so that a renewal that is sent at the same time also keeps the at-least time
+	s.grant.keepFor(now, r) // before the call, so that a renewal that is sent at the same time also keeps the at-least time
 	length := max(r.Lease, s.grant.Missing(now))
 	if s.grant.Watched {
 		length = s.grant.Renewal(now)
 	}
-	s.extension.call = &lockCall{do: callExtend, address: s.address, terms: scripts.Terms{Grant: s.grant.ID, Lease: length}}
+	s.extension.call = &lockCall{do: callExtend, address: s.Address, terms: scripts.Terms{Grant: s.grant.ID, Lease: length}}
 	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(length, s.grant.Left(now)))) // leaves time for a second attempt
-	s.emit(wait.Effect{Do: wait.DoCall, Call: s.extension.call})
+	s.Emit(wait.Effect{Do: wait.DoCall, Call: s.extension.call})
 	s.grant.longest = max(s.grant.longest, length)
 	if short := lease.Deadline(now, length); !s.grant.Watched && short < s.grant.Until() {
 		s.grant.Move(short)
@@ -130,22 +126,22 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 		s.extended(now, e.waiting[0])
 	case m.class == scripts.Done:
 		s.grant.Move(lease.Deadline(m.sent, m.call.terms.Lease))
-		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
-		s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
+		s.Emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+		s.Emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
 		s.extended(now, e.waiting[0])
 	case m.class == scripts.Rejected:
 		r := e.waiting[0]
-		s.leaveExtension(r)
-		s.fail(r, scripts.Explain(m.err))
+		s.extension.leave(r)
+		s.Fail(r, scripts.Explain(m.err))
 	default:
 		if m.class == scripts.Unknown {
 			e.duplicateUntil = max(e.duplicateUntil, m.call.Deadline)
 		}
 		e.failures.Add(now, &m.call.Call, m.err)
-		e.retryAt = now + s.policy.Backoff(e.failures.Count)
-		if r, cause := e.waiting[0], e.failures.Last; e.failures.Silent(now) >= s.policy.Patience {
-			s.leaveExtension(r)
-			s.fail(r, unprolonged(r, cause))
+		e.retryAt = now + s.Policy.Backoff(e.failures.Count)
+		if r, cause := e.waiting[0], e.failures.Last; e.failures.Silent(now) >= s.Policy.Patience {
+			s.extension.leave(r)
+			s.Fail(r, unprolonged(r, cause))
 		}
 	}
 }
@@ -164,17 +160,16 @@ func (s *State) extended(now time.Duration, r *wait.Request) {
 	if r.Do == wait.Acquire {
 		s.hand(now, r)
 	} else {
-		s.keepFor(now, r)
+		s.grant.keepFor(now, r)
 		r.Until = s.grant.Until()
-		s.answer(r, nil)
+		s.Answer(r, nil)
 	}
-	s.leaveExtension(r)
+	s.extension.leave(r)
 }
 
-// leaveExtension removes r from the requests that wait for an extend. It returns false if r is not one of them. If a call was in flight for r, the
-// next request waits until no duplicate of that call can run.
-func (s *State) leaveExtension(r *wait.Request) bool {
-	e := s.extension
+// leave removes r from the requests that wait for an extend. It returns false if r is not one of them. If a call was in flight for r, the next request
+// waits until no duplicate of that call can run.
+func (e *extension) leave(r *wait.Request) bool {
 	if e == nil {
 		return false
 	}
@@ -191,4 +186,12 @@ func (s *State) leaveExtension(r *wait.Request) bool {
 	}
 	e.call, e.failures, e.retryAt = nil, wait.Failures{}, e.duplicateUntil
 	return true
+}
+
+// nextAt returns the instant of the next call, or clock.Never if none is due.
+func (e *extension) nextAt() time.Duration {
+	if e == nil || len(e.waiting) == 0 || e.call != nil {
+		return clock.Never
+	}
+	return e.retryAt
 }

@@ -32,6 +32,24 @@ func (g *grant) whyOver() protocol.LossReason {
 	return protocol.LossExpired
 }
 
+// sound reports whether the grant may be handed on to another waiter: no renewal has failed, and more than a renewal interval is left.
+// Otherwise the next holder could lose the lease right after getting it.
+func (g *grant) sound(now time.Duration) bool {
+	return !g.Suspect.Load() && g.Left(now) > g.Lease/3
+}
+
+// lacks reports whether a re-entry or an extend asks for more time than Redis has granted.
+func (g *grant) lacks(now time.Duration, r *wait.Request) bool {
+	return !g.Watched && r.Lease > g.Left(now) || r.AtLeast > max(g.Left(now), g.Missing(now))
+}
+
+// keepFor begins r's at-least time, if it has one. Of the at-least times of several holders, the one that ends last counts.
+func (g *grant) keepFor(now time.Duration, r *wait.Request) {
+	if r.AtLeast > 0 {
+		g.KeepUntil(now + r.AtLeast)
+	}
+}
+
 // is reports whether `shared` is the lease.Grant inside this grant. Other goroutines know a grant only by its lease.Grant.
 func (g *grant) is(shared *lease.Grant) bool { return g != nil && &g.Grant == shared }
 

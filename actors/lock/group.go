@@ -13,14 +13,14 @@ import (
 )
 
 // New makes the machine of a lock: a Group if the lock may have several contenders or grants at a time, otherwise a State.
-func New(policy *wait.Policy, address *lease.Address) wait.Machine {
+func New(policy *wait.Policy, address *lease.Address, self lease.Actor) wait.Machine {
 	if address.Kind.Many() {
 		many := &Group{}
-		many.init(policy, address)
+		many.init(policy, address, self)
 		return many
 	}
 	one := &State{}
-	one.init(policy, address)
+	one.init(policy, address, self)
 	return one
 }
 
@@ -35,14 +35,11 @@ func New(policy *wait.Policy, address *lease.Address) wait.Machine {
 // A step of one member may lead to steps of others, for example when a release makes another member the holder. The group puts these further steps
 // into a list (Group.again), and takes them one after another when the running step has ended. So no member changes during its own step.
 type Group struct {
-	// fixed at construction
-	policy  *wait.Policy
-	address *lease.Address
-	self    lease.Actor
+	wait.Base // its Queue has the requests that wait to become part of a member
+	self      lease.Actor
 
-	queue   wait.Queue // requests that wait to become part of a member
-	waiting int        // number of requests that wait, in queue or in a member
-	first   *member    // the members, oldest first
+	waiting int     // number of requests that wait, in Queue or in a member
+	first   *member // the members, oldest first
 	last    *member
 	members int
 	common  State       // what is about no member: orphans that a failover has brought back, and the last orphan that was released
@@ -55,16 +52,13 @@ type Group struct {
 	arrivals  uint64 // number of members so far
 	joins     uint64 // how often members have asked to join Redis' queue with a new grant
 	listeners map[string]*listeners
-	alarmAt   time.Duration
-	told      time.Duration // the instant of the shell's timer
-	stage     wait.Stage
+	dueAt     time.Duration // when there is something to do; AlarmAt may be earlier
 	again     []again       // steps of members that have not been taken yet, in order
 	atHand    again         // the step that is running
 	holding   int           // number of members with a grant
 	fixed     int           // number of members with a fixed lease, whose loss in Redis this process notices only if it asks
 	lookAt    time.Duration // when Redis is next asked whether it still has those fixed leases, or 0 if that is not planned
 	wanted    bool          // ask Redis once more about the fixed leases, even if no request waits
-	effects   []wait.Effect
 }
 
 // member is one contender or grant.
@@ -95,11 +89,11 @@ type again struct {
 	message any
 }
 
-func (h *Group) init(policy *wait.Policy, address *lease.Address) {
-	h.policy, h.address, h.alarmAt, h.told = policy, address, clock.Never, clock.Never
-	h.queue.Total = &h.waiting
+func (h *Group) init(policy *wait.Policy, address *lease.Address, self lease.Actor) {
+	h.Base, h.self, h.dueAt = wait.NewBase(policy, address), self, clock.Never
+	h.Queue.Total = &h.waiting
 	h.listeners = map[string]*listeners{}
-	h.common.init(policy, address)
+	h.common.init(policy, address, self)
 	h.common.ringing = &alarmEntry{}
 	h.spare.count = contendersMax
 }
@@ -114,7 +108,7 @@ func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.receive(now, message)
 	h.advanceStage(now)
 	h.advanceLook(now)
-	if h.address.Kind.Grants == scripts.GrantPerHolder {
+	if h.Address.Kind.Grants == scripts.GrantPerHolder {
 		h.advanceSpare(now)
 	}
 	h.endLinger(now)
@@ -122,17 +116,7 @@ func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.promote(now)
 	h.reportSlow(now)
 	h.setAlarm()
-	return h.takeEffects()
-}
-
-func (h *Group) Start(self lease.Actor) { h.self, h.common.self = self, self }
-
-func (h *Group) Room() *[]wait.Effect { return &h.effects }
-
-func (h *Group) takeEffects() []wait.Effect {
-	effects := h.effects
-	h.effects = nil
-	return effects
+	return h.TakeEffects()
 }
 
 // receive passes a message to the members that it concerns: a result to the member that made the call, a message about a grant to the member that has
@@ -173,7 +157,7 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	case wait.Release, wait.Extend:
 		s := stateOf(r.Hold.Grant)
 		r.Part = s
-		if r.Do == wait.Release && h.address.Kind.Grants == scripts.GrantPerHolder {
+		if r.Do == wait.Release && h.Address.Kind.Grants == scripts.GrantPerHolder {
 			h.succeed(now, s, r)
 		}
 		h.deliver(now, s, r)
@@ -187,8 +171,8 @@ func servedBy(r *wait.Request) *State { return r.Part.(*State) }
 // place in Redis' queue.
 func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 	switch r := m.Request; {
-	case h.queue.Remove(r):
-		h.answer(r, h.waitError(now, r, m.Cause))
+	case h.Queue.Remove(r):
+		h.Answer(r, h.waitError(now, r, m.Cause))
 	case r.Part != nil:
 		h.moveUp(now, r)
 		h.deliver(now, servedBy(r), m)
@@ -201,8 +185,8 @@ func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if l := h.listeners[m.Channel]; l != nil {
 		l.ready = true
 		h.turns.OthersListen = true
-		if h.address.Kind.Grants == scripts.GrantPerHolder {
-			h.spare.freed(now, now+h.policy.Spread(m.Among), 1) // let one waiter ask: a release before the subscription was not announced to this process
+		if h.Address.Kind.Grants == scripts.GrantPerHolder {
+			h.spare.freed(now, now+h.Policy.Spread(m.Among), 1) // let one waiter ask: a release before the subscription was not announced to this process
 		}
 		h.tell(now, l, m)
 	}
@@ -214,15 +198,15 @@ func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	l := h.listeners[m.Channel]
 	switch {
 	case l == nil:
-	case h.address.Kind.Grants == scripts.GrantPerHolder:
+	case h.Address.Kind.Grants == scripts.GrantPerHolder:
 		h.spare.freed(now, now, m.Releases)
-	case h.address.Kind.Queued:
+	case h.Address.Kind.Queued:
 		h.tell(now, l, m)
 	case h.holding > 0: // this may be the message of this process's own release, so it is not counted as another process's turn
 		h.turns.Overheard(m.Releases)
 		h.tell(now, l, woken{now})
 	default:
-		if at := h.turns.Hear(&h.policy.Policy, now, m.Releases); at != clock.Never {
+		if at := h.turns.Hear(&h.Policy.Policy, now, m.Releases); at != clock.Never {
 			h.tell(now, l, woken{at})
 		}
 	}
@@ -238,43 +222,43 @@ func (h *Group) tell(now time.Duration, l *listeners, message any) {
 // onAlarm delivers the alarm to each member whose alarm is due. The heap may have an alarm at an earlier instant than the member now wants. That
 // member gets no alarm now, and goes back into the heap with its later instant.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
-	h.told, h.alarmAt = clock.Never, clock.Never
+	h.AlarmAt, h.dueAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // the number is limited, because a member may set another alarm that is already due
 		s := h.alarms.take(now)
 		if s == nil {
 			break
 		}
-		if s.alarmAt <= now {
+		if s.AlarmAt <= now {
 			h.deliver(now, s, m)
 		} else {
-			h.alarms.set(s, s.alarmAt)
+			h.alarms.set(s, s.AlarmAt)
 		}
 	}
-	h.alarmAt = h.alarms.next()
+	h.dueAt = h.alarms.next()
 }
 
 // onClose refuses the waiters that are not part of a member. advanceStage does the rest.
 func (h *Group) onClose(m wait.Close) {
-	h.stage = max(h.stage, m.Stage)
-	h.refuseWaiting(protocol.ErrClosed)
+	h.Stage = max(h.Stage, m.Stage)
+	h.RefuseAll(protocol.ErrClosed)
 }
 
 // advanceStage passes the stage of a shutdown on to the members. While the runtime drains, a contender may continue if its owner already holds the
 // lock exclusively. The owner may need this second hold to finish its work and to release the first. If the first hold ends before the contender gets
 // the lock, the contender is refused like any other.
 func (h *Group) advanceStage(now time.Duration) {
-	if h.stage == wait.Running {
+	if h.Stage == wait.Running {
 		return
 	}
 	for s := h.last; s != nil; { // last member first, because leaving Redis' queue is cheapest at the end of the queue
 		prev := s.prev
-		if s.stage < h.stage && (h.stage > wait.Draining || !h.enters(s)) {
-			h.deliver(now, &s.State, wait.Close{Stage: h.stage})
+		if s.Stage < h.Stage && (h.Stage > wait.Draining || !h.enters(s)) {
+			h.deliver(now, &s.State, wait.Close{Stage: h.Stage})
 		}
 		s = prev
 	}
-	if h.common.stage < h.stage {
-		h.deliver(now, &h.common, wait.Close{Stage: h.stage})
+	if h.common.Stage < h.Stage {
+		h.deliver(now, &h.common, wait.Close{Stage: h.Stage})
 	}
 }
 
@@ -290,45 +274,47 @@ func (h *Group) each(f func(s *State)) {
 
 // reportSlow reports the waiters that are not part of a member and have waited for SlowWait.
 func (h *Group) reportSlow(now time.Duration) {
-	limit := h.policy.SlowWait
-	for r, ahead := h.queue.NextSlow(now, limit); r != nil; r, ahead = h.queue.NextSlow(now, limit) {
-		h.effects = append(h.effects, h.known().slow(now, r, ahead+h.waiting-h.queue.Len))
+	limit := h.Policy.SlowWait
+	for r, ahead := h.Queue.NextSlow(now, limit); r != nil; r, ahead = h.Queue.NextSlow(now, limit) {
+		h.Emit(h.known().slow(now, r, ahead+h.waiting-h.Queue.Len))
 	}
-	h.alarmAt = min(h.alarmAt, h.queue.SlowAt(limit))
+	h.dueAt = min(h.dueAt, h.Queue.SlowAt(limit))
 }
 
 // Idle reports whether the actor could stop without losing anything.
 func (h *Group) Idle() bool {
-	return h.members == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.common.Idle()
+	return h.members == 0 && h.Queue.Len == 0 && len(h.again) == 0 && h.common.Idle()
 }
 
 // setAlarm sets the timer to the earliest instant at which there is something to do. It does not move the timer to a later instant,
 // because an alarm that is too early costs only one empty step. If the group is idle, it stops the timer.
 func (h *Group) setAlarm() {
-	if h.alarmAt < h.told || h.Idle() && h.told != clock.Never {
-		if h.Idle() {
-			h.alarmAt = clock.Never
-		}
-		h.told = h.alarmAt
-		h.effects = append(h.effects, wait.Effect{Do: wait.DoAlarm, At: h.told})
+	if h.Idle() {
+		h.dueAt = clock.Never
+		h.SetAlarm(clock.Never)
+	} else {
+		h.SetAlarm(min(h.dueAt, h.AlarmAt))
 	}
 }
 
 // Distrust resets the member whose step panicked, and no other member. Steps of other members may still be in Group.again, because the panic
 // prevented them. The group takes them at the start of its next step, and Distrust sets an alarm for that step.
-func (h *Group) Distrust(now time.Duration) []wait.Effect {
+func (h *Group) Distrust(now time.Duration, r *wait.Request) []wait.Effect {
+	if r != nil {
+		h.forget(r)
+	}
 	if s := h.atHand.state; s != nil {
-		if r, ok := h.atHand.message.(*wait.Request); ok { // the request was on its way from one member to another
-			s.Forget(r)
-			h.answer(r, r.Because(wait.ErrPanicked))
+		moving, _ := h.atHand.message.(*wait.Request) // a request that was on its way from one member to another
+		if moving != nil {
+			h.Fail(moving, wait.ErrPanicked)
 		}
-		h.absorb(now, s, s.Distrust(now))
+		h.absorb(now, s, s.Distrust(now, moving))
 		h.atHand = again{}
 		h.count(s)
 	}
-	h.alarmAt = min(h.alarmAt, now+h.policy.Backoff(1))
+	h.dueAt = min(h.dueAt, now+h.Policy.Backoff(1))
 	h.setAlarm()
-	return h.takeEffects()
+	return h.TakeEffects()
 }
 
 // Held returns the local leases and the number of waiters.
@@ -337,27 +323,17 @@ func (h *Group) Held() (holds []*lease.Hold, waiting int) {
 	return holds, h.waiting
 }
 
-// Leased reports whether there is a local lease.
-func (h *Group) Leased() bool {
-	for s := h.first; s != nil; s = s.next {
-		if s.Leased() {
-			return true
-		}
-	}
-	return false
-}
-
-// Forget removes a request that was answered elsewhere. The request may be in the queue, in the running step, in a step that follows, in the effects,
+// forget removes a request that was answered elsewhere. The request may be in the queue, in the running step, in a step that follows, in the effects,
 // or in its member.
-func (h *Group) Forget(r *wait.Request) {
-	h.queue.Remove(r)
+func (h *Group) forget(r *wait.Request) {
+	h.Queue.Remove(r)
 	if h.atHand.message == r {
 		h.atHand.message = nil
 	}
-	h.effects = slices.DeleteFunc(h.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })
+	h.Unanswer(r)
 	h.again = slices.DeleteFunc(h.again, func(a again) bool { return a.message == r })
 	if r.Part != nil {
-		servedBy(r).Forget(r)
+		servedBy(r).forget(r)
 		h.again = append(h.again, again{servedBy(r), nil}) // the member may have nothing left to do
 	}
 }

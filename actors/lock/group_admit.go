@@ -31,7 +31,7 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 		r.Came = now
 	}
 	if err := h.objection(r); err != nil {
-		h.answer(r, err)
+		h.Answer(r, err)
 		return
 	}
 	if s := h.reentered(r); s != nil {
@@ -45,11 +45,11 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	switch waiting := h.waiting; {
 	case r.Try && !h.open(now, r): // MaxWaiters does not apply to a try, because a try does not wait
 		h.wanted = h.fixed > 0
-		h.answer(r, h.busyError(now, r))
-	case waiting >= h.policy.MaxWaiters && !before:
-		h.answer(r, r.Because(wait.TooMany(waiting)))
-	case h.queue.Len > 0 || !h.place(now, r):
-		h.queue.Push(r)
+		h.Answer(r, h.busyError(now, r))
+	case waiting >= h.Policy.MaxWaiters && !before:
+		h.Answer(r, r.Because(wait.TooMany(waiting)))
+	case h.Queue.Len > 0 || !h.place(now, r):
+		h.Queue.Push(r)
 	}
 }
 
@@ -58,7 +58,7 @@ func (h *Group) objection(r *wait.Request) error {
 	switch {
 	case h.upgrades(r):
 		return r.Because(protocol.ErrUpgrade)
-	case h.stage >= wait.Draining && h.reentered(r) == nil && h.above(r) == nil:
+	case h.Stage >= wait.Draining && h.reentered(r) == nil && h.above(r) == nil:
 		return r.Because(protocol.ErrClosed)
 	}
 	return nil
@@ -68,7 +68,7 @@ func (h *Group) objection(r *wait.Request) error {
 // because no caller needs them any more (see vacates). A try that wants to share the lock may join the holders that share it. For a try that wants
 // the lock exclusively, the lock is taken if it has any holder.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
-	if h.queue.Len > 0 {
+	if h.Queue.Len > 0 {
 		return false
 	}
 	for s := h.first; s != nil; s = s.next {
@@ -85,8 +85,8 @@ func (h *Group) open(now time.Duration, r *wait.Request) bool {
 // in flight whose caller has given up. No user holds the lock through such a member, so a try may wait until the member ends.
 func (h *Group) vacates(r *wait.Request) bool {
 	for s := h.first; s != nil; s = s.next {
-		beside := s.address.Kind.Grants != scripts.GrantPerLock && r.Address.Kind.Grants != scripts.GrantPerLock
-		if !beside && len(s.holds)+s.queue.Len+len(s.releasers) > 0 {
+		beside := s.Address.Kind.Grants != scripts.GrantPerLock && r.Address.Kind.Grants != scripts.GrantPerLock
+		if !beside && len(s.holds)+s.Queue.Len+len(s.releasers) > 0 {
 			return false
 		}
 	}
@@ -95,7 +95,7 @@ func (h *Group) vacates(r *wait.Request) bool {
 
 // admitWaiters admits waiters until the next one has to wait.
 func (h *Group) admitWaiters(now time.Duration) {
-	for r := h.queue.Front(); r != nil; r = h.queue.Front() {
+	for r := h.Queue.Front(); r != nil; r = h.Queue.Front() {
 		if !h.place(now, r) {
 			return
 		}
@@ -111,7 +111,7 @@ func (h *Group) place(now time.Duration, r *wait.Request) bool {
 	if s == nil {
 		s = h.newMember(r)
 	}
-	h.queue.Remove(r)
+	h.Queue.Remove(r)
 	h.join(now, &s.State, r)
 	return true
 }
@@ -136,24 +136,24 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 // so at most behindMax of them move up.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	s := servedBy(gone).member
-	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {
+	if s == nil || !s.Address.Kind.Queued || gone.Queue != &s.Queue {
 		return
 	}
 	places, behind := []*member{s}, 0
 	for other := s.next; other != nil && behind < behindMax; other = other.next {
 		behind++
-		if !other.contends() || other.queue.Front().Try { // a try has no place in Redis' queue: Redis refuses it if the lock is taken
+		if !other.contends() || other.Queue.Front().Try { // a try has no place in Redis' queue: Redis refuses it if the lock is taken
 			continue
 		}
-		if !places[len(places)-1].suits(other.queue.Front()) {
+		if !places[len(places)-1].suits(other.Queue.Front()) {
 			break
 		}
 		places = append(places, other)
 	}
 	for i := len(places) - 1; i > 0; i-- { // the last waiter moves first, because a member gives its place up as soon as it has no waiter
 		from := places[i]
-		r := from.queue.Front()
-		from.queue.Remove(r)
+		r := from.Queue.Front()
+		from.Queue.Remove(r)
 		h.join(now, &places[i-1].State, r)
 		h.deliver(now, &from.State, nil) // so that a member without a waiter ends
 	}
@@ -170,7 +170,7 @@ func (s *member) suits(r *wait.Request) bool {
 // came first.
 func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
-		if s.address.Kind == r.Address.Kind {
+		if s.Address.Kind == r.Address.Kind {
 			found = s
 		} else if !s.ended() {
 			return nil, false
@@ -185,9 +185,9 @@ func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
-		case s.address.Kind.Grants == scripts.GrantPerLock && !s.ended():
+		case s.Address.Kind.Grants == scripts.GrantPerLock && !s.ended():
 			return nil, false
-		case !s.shared || r.Own() || s.phase == held && !s.sound(now):
+		case !s.shared || r.Own() || s.phase == held && !s.grant.sound(now):
 		case r.Try && s.contends(): // the try gets its own member, because the waiters of this one may wait longer than a try may
 		case found == nil || s.phase == held:
 			found = s
@@ -206,7 +206,7 @@ func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 		case !s.contends():
 		case s.waits(now):
 			return false
-		case !s.queue.Front().Try:
+		case !s.Queue.Front().Try:
 			n++
 		}
 	}
@@ -216,7 +216,7 @@ func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 // upgrades reports whether r's owner shares the lock and now wants to hold it exclusively. Such an owner would wait for its own release.
 func (h *Group) upgrades(r *wait.Request) bool {
 	return r.Address.Kind.Grants == scripts.GrantPerLock && h.exclusive(r.Owner) == nil &&
-		h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Grants != scripts.GrantPerLock }) != nil
+		h.holds(r.Owner, func(s *member) bool { return s.Address.Kind.Grants != scripts.GrantPerLock }) != nil
 }
 
 // above returns the member with which r's owner holds the write lock, if r asks for the read lock: a writer may also read. Otherwise it returns nil.
@@ -228,11 +228,11 @@ func (h *Group) above(r *wait.Request) *member {
 }
 
 // enters reports whether a contender's owner holds the lock exclusively.
-func (h *Group) enters(s *member) bool { return s.contends() && h.above(s.queue.Front()) != nil }
+func (h *Group) enters(s *member) bool { return s.contends() && h.above(s.Queue.Front()) != nil }
 
 // exclusive returns the member with which an owner holds the lock exclusively, or nil if there is none.
 func (h *Group) exclusive(owner protocol.Owner) *member {
-	return h.holds(owner, func(s *member) bool { return s.address.Kind.Grants == scripts.GrantPerLock })
+	return h.holds(owner, func(s *member) bool { return s.Address.Kind.Grants == scripts.GrantPerLock })
 }
 
 // holds returns the first member with which the owner holds the lock and for which such(member) is true, or nil if there is none.
@@ -253,7 +253,7 @@ func (h *Group) reentered(r *wait.Request) *State {
 	if !r.Address.Kind.Owned {
 		return nil
 	}
-	s := h.holds(r.Owner, func(s *member) bool { return s.address.Kind == r.Address.Kind })
+	s := h.holds(r.Owner, func(s *member) bool { return s.Address.Kind == r.Address.Kind })
 	if s == nil {
 		return nil
 	}
@@ -265,11 +265,11 @@ func (h *Group) reentered(r *wait.Request) *State {
 // waiters move up.
 func (h *Group) newMember(r *wait.Request) *member {
 	s := &member{group: h, shared: r.Address.Kind.Grants == scripts.GrantPerProcess && !r.Own()}
-	s.init(h.policy, r.Address)
-	s.queue.Total = &h.waiting
+	s.init(h.Policy, r.Address, h.self)
+	s.Queue.Total = &h.waiting
 	h.arrivals++
 	s.ringing = &alarmEntry{order: h.arrivals}
-	s.self, s.turns, s.member = h.self, &h.turns, s
+	s.turns, s.member = &h.turns, s
 	s.standby = r.Address.Kind.Queued && h.holding+h.members > 0
 	if writer := h.above(r); writer != nil {
 		s.shared = false
@@ -354,7 +354,7 @@ func (s *member) joinedBefore(other *member, at int64) bool {
 // behind it until now, the member also returns to standby. This matters if Redis loses a whole queue, so that all waiters of this process ask for new
 // grants. Without the standby, all of them would be subscribed, and each would ask about every second.
 func (h *Group) rejoins(s *member) {
-	if !h.address.Kind.Queued {
+	if !h.Address.Kind.Queued {
 		return
 	}
 	h.joins++
@@ -377,7 +377,7 @@ func (h *Group) leaveMember(s *member) {
 // promote ends the standby of this process's first contender when there is no local holder, so that the contender subscribes to the channel. As long
 // as there was a local holder, the contender needed no message: the holder's release would have made it the next holder (heir).
 func (h *Group) promote(now time.Duration) {
-	if !h.address.Kind.Queued || h.holding > 0 {
+	if !h.Address.Kind.Queued || h.holding > 0 {
 		return
 	}
 	for s := h.first; s != nil; s = s.next {
@@ -392,7 +392,7 @@ func (h *Group) promote(now time.Duration) {
 
 // contends reports whether a request waits in this member for a grant that Redis has to make.
 func (s *State) contends() bool {
-	return s.queue.Len > 0 && (s.phase == free || s.phase == acquiring)
+	return s.Queue.Len > 0 && (s.phase == free || s.phase == acquiring)
 }
 
 // waits reports whether a contender pauses before it asks again, because it was refused or got no answer.
@@ -401,4 +401,4 @@ func (s *State) waits(now time.Duration) bool {
 }
 
 // ended reports whether a member has neither a grant nor a waiter.
-func (s *State) ended() bool { return s.phase == free && s.queue.Len == 0 }
+func (s *State) ended() bool { return s.phase == free && s.Queue.Len == 0 }

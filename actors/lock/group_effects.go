@@ -46,6 +46,9 @@ func (h *Group) take(now time.Duration, next again) {
 	if h.count(s) && s.phase == held {
 		h.depose(s)
 	}
+	if freed := s.orphans.freed; s.member != nil && freed != "" { // the member may leave the group when its orphan has ended
+		h.common.orphans.freed, s.orphans.freed = freed, ""
+	}
 	done, answers := message.(*callDone)
 	if answers {
 		h.hear(now, done)
@@ -113,7 +116,7 @@ func (h *Group) count(s *State) bool {
 // s, Redis then made the deposed grant, and the replies arrived in the opposite order.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
-		beside := other.address.Kind.Grants != scripts.GrantPerLock && s.address.Kind.Grants != scripts.GrantPerLock || other.heldBy(s.holds[0].Owner)
+		beside := other.Address.Kind.Grants != scripts.GrantPerLock && s.Address.Kind.Grants != scripts.GrantPerLock || other.heldBy(s.holds[0].Owner)
 		if other != s.member && other.phase == held && !beside {
 			h.again = append(h.again, again{&other.State, deposed{}})
 		}
@@ -133,13 +136,13 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 		switch e := &effects[i]; e.Do {
 		case wait.DoCall:
 			h.onCall(now, s, e.Call.(*lockCall))
-			h.effects = append(h.effects, *e)
+			h.Emit(*e)
 		case wait.DoAnswer:
 			h.gather(s, e.Request)
-			h.effects = append(h.effects, *e)
+			h.Emit(*e)
 		case wait.DoAlarm:
 			h.alarms.set(s, e.At)
-			h.alarmAt = min(h.alarmAt, e.At)
+			h.dueAt = min(h.dueAt, e.At)
 		case wait.DoWatch:
 			h.listen(s, e.Channel)
 		case wait.DoUnwatch:
@@ -147,7 +150,7 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 		case wait.DoRequeue:
 			h.admit(now, e.Request, true)
 		default:
-			h.effects = append(h.effects, *e)
+			h.Emit(*e)
 		}
 	}
 }
@@ -163,11 +166,11 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 func (h *Group) onCall(now time.Duration, s *State, call *lockCall) {
 	call.state, call.changes = s, h.spare.changes
 	switch {
-	case (call.do == callRelease || call.do == callOrphan) && s.address.Kind.Queued && h.policy.AckReplicas == 0:
+	case (call.do == callRelease || call.do == callOrphan) && s.Address.Kind.Queued && h.Policy.AckReplicas == 0:
 		call.terms.Heir, call.terms.HeirLease = h.heir()
 		call.terms.TurnEnds = s.turnOver(now)
-	case call.do == callAcquire && s.queue.Len > 0:
-		if writer := h.above(s.queue.Front()); writer != nil {
+	case call.do == callAcquire && s.Queue.Len > 0:
+		if writer := h.above(s.Queue.Front()); writer != nil {
 			call.terms.WriteGrant, writer.grant.lasting = writer.grant.ID, true
 			writer.turn.spent = true // no other local waiter may get the write grant, because its owner is about to share the lock
 		}
@@ -196,7 +199,7 @@ func (h *Group) inherit(done *callDone) {
 // contender returns the member that asks for this grant, or nil if none does. If a member has the grant already, contender stops at that member and
 // returns nil. There may be very many members, but usually the member in question is the first.
 func (h *Group) contender(id string) *State {
-	if !strings.HasPrefix(id, h.policy.Runtime) {
+	if !strings.HasPrefix(id, h.Policy.Runtime) {
 		return nil
 	}
 	for s := h.first; s != nil && (s.grant == nil || s.grant.ID != id); s = s.next {
@@ -217,14 +220,14 @@ func (h *Group) call(now time.Duration, next string) {
 		case s.pending.id == next:
 			h.again = append(h.again, again{&s.State, promoted{called: true}})
 			return
-		case s.hasOrphan(next), s.grant != nil && s.grant.ID == next:
+		case s.orphans.has(next), s.grant != nil && s.grant.ID == next:
 			return // the place is being given up, or has got the lock meanwhile
 		}
 	}
-	if h.common.hasOrphan(next) {
+	if h.common.orphans.has(next) {
 		return
 	}
-	h.common.orphanFrom(now, next, now, h.policy.Lease)
+	h.common.orphans.add(now, next, now, h.Policy.Lease)
 	h.again = append(h.again, again{&h.common, nil})
 }
 
@@ -246,10 +249,10 @@ func (h *Group) gather(s *State, r *wait.Request) {
 	if r.Do != wait.Acquire || r.Err != nil || !r.Address.Kind.Owned || !s.heldBy(r.Owner) {
 		return
 	}
-	h.gatherFrom(&h.queue, s, r)
+	h.gatherFrom(&h.Queue, s, r)
 	for other := h.first; other != nil; other = other.next {
 		if &other.State != s {
-			h.gatherFrom(&other.queue, s, r)
+			h.gatherFrom(&other.Queue, s, r)
 		}
 	}
 }
@@ -267,18 +270,18 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 		switch {
 		case match.Owner != r.Owner:
 			continue
-		case q == &h.queue && h.upgrades(match): // the request came before its owner got the grant that now blocks it
-			h.queue.Remove(match)
-			h.answer(match, match.Because(protocol.ErrUpgrade))
+		case q == &h.Queue && h.upgrades(match): // the request came before its owner got the grant that now blocks it
+			h.Queue.Remove(match)
+			h.Answer(match, match.Because(protocol.ErrUpgrade))
 			continue
 		case match.Address.Kind == r.Address.Kind:
-		case q == &h.queue && h.above(match) == s.member: // the request waits to share the lock, which its owner holds exclusively now
+		case q == &h.Queue && h.above(match) == s.member: // the request waits to share the lock, which its owner holds exclusively now
 			part = &h.newMember(match).State
 		default:
 			continue
 		}
 		q.Remove(match)
-		if q != &h.queue {
+		if q != &h.Queue {
 			h.again = append(h.again, again{servedBy(match), nil}) // the request's former member may have nothing left to do
 		}
 		match.Part = part
@@ -293,7 +296,7 @@ func (h *Group) listen(s *State, channel string) {
 	if l == nil {
 		l = &listeners{}
 		h.listeners[channel] = l
-		h.effects = append(h.effects, wait.Effect{Do: wait.DoWatch, Channel: channel})
+		h.Emit(wait.Effect{Do: wait.DoWatch, Channel: channel})
 	}
 	l.states = append(l.states, s)
 	if l.ready {
@@ -307,7 +310,7 @@ func (h *Group) unlisten(s *State, channel string) {
 	if len(l.states) == 0 {
 		delete(h.listeners, channel)
 		h.turns.OthersListen = len(h.listeners) > 0
-		h.effects = append(h.effects, wait.Effect{Do: wait.DoUnwatch, Channel: channel})
+		h.Emit(wait.Effect{Do: wait.DoUnwatch, Channel: channel})
 	}
 }
 
@@ -322,23 +325,10 @@ func (h *Group) hear(now time.Duration, done *callDone) {
 	}
 	h.failures.Add(now, &done.call.Call, done.err)
 	_, late := scripts.LateBy(done.err)
-	for r := h.queue.Front(); r != nil && (r.Try && !late || h.failures.Outlast(now, r, h.policy.Patience)); r = h.queue.Front() {
-		h.queue.Remove(r)
-		h.answer(r, r.Because(h.failures.Last))
+	for r := h.Queue.Front(); r != nil && (r.Try && !late || h.failures.Outlast(now, r, h.Policy.Patience)); r = h.Queue.Front() {
+		h.Queue.Remove(r)
+		h.Answer(r, r.Because(h.failures.Last))
 	}
-}
-
-// refuseWaiting refuses all queued requests.
-func (h *Group) refuseWaiting(cause error) {
-	for r := h.queue.Front(); r != nil; r = h.queue.Front() {
-		h.queue.Remove(r)
-		h.answer(r, r.Because(cause))
-	}
-}
-
-func (h *Group) answer(r *wait.Request, err error) {
-	r.Err = err
-	h.effects = append(h.effects, wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
 // known returns the member that knows most about the lock's holder: one that holds the lock, or else the first contender. If there is

@@ -44,7 +44,7 @@ func (p *spare) asked(s *State, done *callDone) {
 // noteSpare updates spare with the result of a call.
 func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	switch {
-	case h.address.Kind.Grants != scripts.GrantPerHolder:
+	case h.Address.Kind.Grants != scripts.GrantPerHolder:
 	case done.class == scripts.Rejected && done.call.do == callAcquire:
 		h.spare.freed(now, now, contendersMax) // let the other waiters ask as well: Redis refuses each of them, and gives the reason
 	case done.class != scripts.Done:
@@ -67,7 +67,7 @@ func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 			if found == nil {
 				found = s
 			}
-		case s.queue.Len == 0 || s.queue.Front().Try: // not counted: holders, and tries, which do not stay
+		case s.Queue.Len == 0 || s.Queue.Front().Try: // not counted: holders, and tries, which do not stay
 		case !s.contends():
 			found = nil // the waiter of s waits for a pass or for the end of a release, and r must not get ahead of that waiter
 		case s.failures.Count > 0:
@@ -89,7 +89,7 @@ func (h *Group) advanceSpare(now time.Duration) {
 	room := h.spare.count
 	for s := h.first; s != nil && room > 0; {
 		next := s.next
-		if s.contends() && !s.queue.Front().Try {
+		if s.contends() && !s.Queue.Front().Try {
 			room--
 			if s.failures.Count == 0 && s.waits(now) {
 				h.deliver(now, &s.State, woken{max(now, h.spare.from)})
@@ -108,16 +108,16 @@ func (h *Group) exhausted(now time.Duration) bool {
 
 // hears reports whether this process receives the messages of releases.
 func (h *Group) hears() bool {
-	l := h.listeners[h.address.Kind.Channel(h.address.Raw, "")]
+	l := h.listeners[h.Address.Kind.Channel(h.Address.Raw, "")]
 	return l != nil && l.ready
 }
 
 // hold makes the first waiter of a new member wait for a message, if Redis would refuse that waiter now.
 func (s *State) hold(now time.Duration) {
-	if s.address.Kind.Grants == scripts.GrantPerHolder && s.member.group.exhausted(now) && !s.queue.Front().Try {
+	if s.Address.Kind.Grants == scripts.GrantPerHolder && s.member.group.exhausted(now) && !s.Queue.Front().Try {
 		spare := &s.member.group.spare
 		s.busy = spare.busy
-		s.retryAt = now + s.upToExpiry(wait.PollCap+s.policy.Jitter(wait.PollCap/4), spare.until-now)
+		s.retryAt = now + upToExpiry(s.Policy, wait.PollCap+s.Policy.Jitter(wait.PollCap/4), spare.until-now)
 		s.listen()
 	}
 }
@@ -130,17 +130,17 @@ func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
 		return
 	}
 	for from := h.first; from != nil; from = from.next {
-		if from.phase != free || from.queue.Len == 0 || from.queue.Front().Try {
+		if from.phase != free || from.Queue.Len == 0 || from.Queue.Front().Try {
 			continue
 		}
-		heir := from.queue.Front()
-		from.queue.Remove(heir)
+		heir := from.Queue.Front()
+		from.Queue.Remove(heir)
 		h.join(now, s, heir)
 		h.deliver(now, &from.State, nil) // the waiter's former member may have nothing left to do
 		return
 	}
-	if heir := h.queue.Front(); heir != nil && !heir.Try {
-		h.queue.Remove(heir)
+	if heir := h.Queue.Front(); heir != nil && !heir.Try {
+		h.Queue.Remove(heir)
 		h.join(now, s, heir)
 	}
 }

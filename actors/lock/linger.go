@@ -35,15 +35,15 @@ func (s *State) onDemanded(now time.Duration, m wait.Demanded) {
 
 // linger reports whether a grant stays in Redis although nobody here holds it or waits for it.
 func (s *State) linger(now time.Duration) bool {
-	if !s.address.Kind.Lingers || s.stage != wait.Running || s.demanded || s.turn.spent || s.turn.served == 0 {
+	if !s.Address.Kind.Lingers || s.Stage != wait.Running || s.demanded || s.turn.spent || s.turn.served == 0 {
 		return false
 	}
 	usual := s.grant.Watched && !s.grant.terms.Own() && s.grant.Missing(now) <= 0 // the grant has no special terms that only one holder asked for
-	if !usual || !s.sound(now) || s.extension != nil && len(s.extension.waiting) > 0 {
+	if !usual || !s.grant.sound(now) || s.extension != nil && len(s.extension.waiting) > 0 {
 		return false
 	}
 	if s.turn.lingerTo == 0 {
-		s.turn.lingerTo = now + s.policy.Linger
+		s.turn.lingerTo = now + s.Policy.Linger
 	}
 	return true
 }
@@ -78,14 +78,14 @@ func (s *State) tellLinger() {
 		if lingering {
 			do = wait.DoLinger
 		}
-		s.emit(wait.Effect{Do: do})
+		s.Emit(wait.Effect{Do: do})
 	}
 }
 
 // endLinger ends the lingering grant if a request is queued. In a group, only a writer's grant lingers. No queued request can use that grant: a
 // request for the write lock would have joined the grant's member instead of being queued, and a reader cannot have a writer's grant.
 func (h *Group) endLinger(now time.Duration) {
-	if h.queue.Len == 0 {
+	if h.Queue.Len == 0 {
 		return
 	}
 	if s := h.lingering(); s != nil {
@@ -95,7 +95,7 @@ func (h *Group) endLinger(now time.Duration) {
 
 // lingering returns the member whose grant lingers, or nil if none does. There is at most one, because only an exclusive grant lingers.
 func (h *Group) lingering() *State {
-	if h.policy.Linger == 0 {
+	if h.Policy.Linger == 0 {
 		return nil
 	}
 	for s := h.first; s != nil; s = s.next {

@@ -26,7 +26,7 @@ type looking struct {
 // forgettable reports whether Redis could lose the held grant without this process noticing. That is so if the grant's lease is fixed. Permits are
 // excluded: their waiters wait for any permit, so they need not notice the loss of a particular one.
 func (s *State) forgettable() bool {
-	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil
+	return s.phase == held && !s.grant.Watched && s.Address.Kind.Inspect != nil
 }
 
 // wantLook plans one question although no request waits. It is called after a try was refused because of a local holder or waiter, so that the next
@@ -48,7 +48,7 @@ func (s *State) lookingOf() *looking {
 func (s *State) advanceLook(now time.Duration) {
 	switch l := s.looking; {
 	case s.member != nil:
-	case !s.forgettable(), s.queue.Len == 0 && (l == nil || !l.wanted):
+	case !s.forgettable(), s.Queue.Len == 0 && (l == nil || !l.wanted):
 		if l != nil {
 			l.at = 0
 		}
@@ -60,29 +60,29 @@ func (s *State) advanceLook(now time.Duration) {
 	}
 }
 
-// lookAt returns the instant of the next question, or clock.Never if none is planned.
-func (s *State) lookAt() time.Duration {
-	if s.looking.at == 0 || !s.forgettable() {
+// nextAt returns the instant of the next question, or clock.Never if none is planned.
+func (l *looking) nextAt() time.Duration {
+	if l.at == 0 {
 		return clock.Never
 	}
-	return s.looking.at
+	return l.at
 }
 
 // look sends the question, unless one is in flight. The call remembers the grant, because the answer may come when another one is held.
 func (s *State) look(now time.Duration) {
 	if l := s.lookingOf(); l.call == nil && s.phase == held {
-		l.call = &lockCall{do: callLook, address: s.address, terms: scripts.Terms{Grant: s.grant.ID}, target: s.grant}
-		l.call.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
-		s.emit(wait.Effect{Do: wait.DoCall, Call: l.call})
+		l.call = &lockCall{do: callLook, address: s.Address, terms: scripts.Terms{Grant: s.grant.ID}, target: s.grant}
+		l.call.Timing = rpc.Hasty(now, rpc.Window(s.Policy.Lease))
+		s.Emit(wait.Effect{Do: wait.DoCall, Call: l.call})
 	}
 }
 
-// looks reports whether a question is in flight.
-func (s *State) looks() bool { return s.looking != nil && s.looking.call != nil }
+// inFlight reports whether a question is in flight.
+func (l *looking) inFlight() bool { return l != nil && l.call != nil }
 
 // onLookDone ends the grant if Redis does not have it. After any other result the grant stays, because the next question is due soon.
 func (s *State) onLookDone(now time.Duration, m *callDone) {
-	if s.looking == nil || m.call != s.looking.call {
+	if !s.looking.inFlight() || m.call != s.looking.call {
 		return
 	}
 	s.looking.call = nil
@@ -110,5 +110,5 @@ func (h *Group) advanceLook(now time.Duration) {
 		}
 		h.follow(now)
 	}
-	h.alarmAt = min(h.alarmAt, h.lookAt)
+	h.dueAt = min(h.dueAt, h.lookAt)
 }

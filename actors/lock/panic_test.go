@@ -16,8 +16,7 @@ func TestStep_PanicOfTheShell(t *testing.T) {
 	}
 	p.Out.Reset()
 	delete(p.checker.open, p.request("release a"))
-	p.state.Forget(p.request("release a"))
-	effects := p.state.Distrust(p.Now)
+	effects := p.state.Distrust(p.Now, p.request("release a"))
 	p.Check(p.checker.after(p.Now, effects, true))
 	for i := range effects {
 		p.print(&effects[i])

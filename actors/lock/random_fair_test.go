@@ -53,7 +53,7 @@ func (k *fairKey) alive(w *world, id string) bool { return w.Now < k.lives[proce
 // their places, so these are left out.
 func (k *fairKey) fields(w *world) []string {
 	return append(k.plainKey.fields(w), slices.DeleteFunc(slices.Clone(k.queue), func(id string) bool {
-		return strings.HasPrefix(id, "peer") || !k.alive(w, id) || w.procs[id[0]-'A'].state.(*Group).stage >= wait.Closing
+		return strings.HasPrefix(id, "peer") || !k.alive(w, id) || w.procs[id[0]-'A'].state.(*Group).Stage >= wait.Closing
 	})...)
 }
 

@@ -53,7 +53,7 @@ func newProc(w *world, name string, policy wait.Policy) *proc {
 	if w.hasty {
 		p.policy.Patience = machinetest.Lease
 	}
-	p.state = New(&p.policy, &lease.Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"})
+	p.state = New(&p.policy, &lease.Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"}, nil)
 	p.checker = newStepChecker(p.state)
 	return p
 }
@@ -161,7 +161,7 @@ func (p *proc) checkRefusal(r *wait.Request, err error) {
 		return
 	}
 	p.checker.eachMember(func(s *State) {
-		if s.frees(p.w.Now, busy.Holder) && p.w.leasts[busy.Holder] < r.Came {
+		if s.orphans.frees(p.w.Now, busy.Holder) && p.w.leasts[busy.Holder] < r.Came {
 			p.w.Failf("%s: a try is refused because of %s, which its own process is releasing", p.Name, busy.Holder)
 		}
 	})

@@ -153,8 +153,7 @@ func (w *world) checkLinger() {
 // knows reports whether a process knows a grant, and so will release it.
 func (p *proc) knows(id string) (known bool) {
 	look := func(s *State) {
-		known = known || s.grant != nil && s.grant.ID == id || s.pending.id == id ||
-			slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id })
+		known = known || s.grant != nil && s.grant.ID == id || s.pending.id == id || s.orphans.has(id)
 	}
 	p.checker.eachMember(look)
 	return known

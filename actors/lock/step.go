@@ -24,19 +24,13 @@ import (
 //     while it lingers.
 //   - In the phase free, the field `pending` is empty, unless the pending grant has a place in Redis' queue (standing).
 type State struct {
-	// fixed at construction
-	policy  *wait.Policy
-	address *lease.Address
-	self    lease.Actor
+	wait.Base
+	self lease.Actor // the actor of the lock
 
 	phase   phase
-	watch   wait.Watch
 	standby bool // another contender of this process is ahead, so this one need not subscribe, nor ask often
 	unsure  bool // the grant may have been released already, by an earlier copy of the release or pass
 	guarded bool // the deadline of the grant is near, or a renewal failed: watch the clock
-	stage   wait.Stage
-
-	queue wait.Queue // local waiters, oldest first
 
 	grant     *grant        // set in the phases held, passing and releasing
 	holds     []*lease.Hold // the local leases on the grant, of one owner or of several that share it
@@ -48,14 +42,13 @@ type State struct {
 	inflight *lockCall    // the main call in flight, or nil if there is none
 	failures wait.Failures
 
-	retryAt  time.Duration // no attempt before this instant
-	watchAt  time.Duration // when the last waiter left, or clock.Never while there are waiters
-	busy     busy          // what the last refusal said about the holder
-	turns    *turns.Turns
-	ownTurns turns.Turns // `turns` points to this, unless several contenders take their turns together
-	channel  string      // the channel that is subscribed to
-	beside   int         // how many other actors of this process subscribe to this channel, because they want the lock as another kind
-	row      int64       // the row of a crowd (turns.Row) that is called on `channel`, or 0 if `channel` is the channel of releases
+	retryAt      time.Duration // no attempt before this instant
+	busy         busy          // what the last refusal said about the holder
+	turns        *turns.Turns
+	ownTurns     turns.Turns // `turns` points to this, unless several contenders take their turns together
+	subscription wait.Subscription
+	beside       int   // how many other actors of this process subscribe to this channel, because they want the lock as another kind
+	row          int64 // the row of a crowd (turns.Row) that is called on the channel of `subscription`, or 0 if it is the channel of releases
 
 	crowded  bool          // the last refusal gave a place in a crowd; with this field, an acquire of a free lock need not call Turns
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight, or clock.Never if none came
@@ -64,21 +57,18 @@ type State struct {
 
 	extension *extension // calls that extend the grant's fixed lease or at-least time, or nil if none were needed
 	looking   *looking   // calls that ask whether Redis still has the grant, or nil if none were planned
-	orphans   []orphan   // grants that may exist in Redis but should not
-	freed     string     // the last orphan that was released, or "" if there was none
+	orphans   orphans    // grants that may exist in Redis but should not
 	claimed   int32      // number of holds that were lost while the request to release them was on its way
 	spins     uint32     // how often the pause between the attempts of a spin lock has grown
 
 	member *member // this state as a member of a group, or nil if it is in no group
 
-	alarmAt time.Duration // the instant of the shell's timer, or clock.Never if it is off
-	ringing *alarmEntry   // the state's alarm among those of its group, or nil if the state is in no group
-	effects []wait.Effect
+	ringing *alarmEntry // the state's alarm among those of its group, or nil if the state is in no group
 }
 
 // init prepares the state for its first step.
-func (s *State) init(policy *wait.Policy, address *lease.Address) {
-	s.policy, s.address, s.alarmAt, s.turns = policy, address, clock.Never, &s.ownTurns
+func (s *State) init(policy *wait.Policy, address *lease.Address, self lease.Actor) {
+	s.Base, s.self, s.turns, s.orphans.base = wait.NewBase(policy, address), self, &s.ownTurns, &s.Base
 }
 
 // phase is the state of this process's one grant.
@@ -133,19 +123,7 @@ func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	s.receive(now, message)
 	s.advance(now)
 	s.setAlarm()
-	return s.takeEffects()
-}
-
-func (s *State) Start(self lease.Actor) { s.self = self }
-
-func (s *State) Room() *[]wait.Effect { return &s.effects }
-
-// takeEffects returns the effects and clears the field. If a step panics, its effects stay in the field. Distrust then returns them, so that they are
-// carried out.
-func (s *State) takeEffects() []wait.Effect {
-	effects := s.effects
-	s.effects = nil
-	return effects
+	return s.TakeEffects()
 }
 
 // receive passes a message to its handler. Handlers change the state, answer requests, and end a grant or hand it on. They leave acquires, extends
@@ -169,7 +147,7 @@ func (s *State) receive(now time.Duration, message any) {
 	case promoted:
 		s.onPromoted(now, m)
 	case wait.Alarm:
-		s.alarmAt = clock.Never
+		s.AlarmAt = clock.Never
 	case lease.Due:
 		s.guarded = s.guarded || s.grant.is(m.Grant)
 	case lease.Gone:
@@ -211,7 +189,7 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 func (s *State) onCallDone(now time.Duration, m *callDone) {
 	switch m.call.do {
 	case callOrphan:
-		s.onOrphanDone(now, m)
+		s.orphans.onDone(now, m)
 		return
 	case callExtend:
 		s.onExtendDone(now, m)
@@ -263,31 +241,32 @@ func (s *State) advance(now time.Duration) {
 		s.passAgain(now)
 	}
 	// No local waiter is left, but the pending grant would keep its place in Redis' queue and block the waiters behind it.
-	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
+	if s.phase == free && s.pending.standing && s.Queue.Len == 0 {
 		s.abandonPending(now)
 	}
 	// A repeat is due, or the last waiter has left and no call is in flight any more. (recall withdraws a call that is still unsent.)
-	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
+	if s.due(now, acquiring) || s.phase == acquiring && s.Queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
-	if len(s.orphans) > 0 {
-		s.releaseOrphans(now) // before an attempt: an orphan that is still in Redis would make Redis refuse the attempt
+	if len(s.orphans.all) > 0 {
+		s.orphans.release(now) // before an attempt: an orphan that is still in Redis would make Redis refuse the attempt
 	}
 	switch {
-	case s.phase != free || s.queue.Len == 0:
+	case s.phase != free || s.Queue.Len == 0:
 	case s.due(now, free):
 		s.attempt(now)
 	case s.turns.Waits(now):
 		s.turns.Waited()
 		s.listen() // the release messages of other processes show when their turns end
 	}
-	if s.policy.SlowWait > 0 {
+	if s.Policy.SlowWait > 0 {
 		s.reportSlow(now)
 	}
-	if s.watch != wait.Unwatched {
-		s.advanceWatch(now)
+	if s.subscription.Unneeded(&s.Base, now) {
+		s.turns.Left()
+		s.unlistenAll()
 	}
-	if s.policy.Linger > 0 {
+	if s.Policy.Linger > 0 {
 		s.tellLinger()
 	}
 }
@@ -308,54 +287,45 @@ func (s *State) advanceGuard(now time.Duration) {
 // Idle reports whether the actor could stop without losing anything. It must have no waiter, grant, orphan, subscription or place in Redis' queue,
 // and must not be asking Redis about a grant (look.go). Also, no release may be on its way to this actor (claimed).
 func (s *State) Idle() bool {
-	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 &&
-		len(s.orphans) == 0 && s.watch == wait.Unwatched && !s.looks()
+	return s.phase == free && !s.pending.standing && s.Queue.Len == 0 && s.claimed == 0 &&
+		len(s.orphans.all) == 0 && s.subscription.Watch == wait.Unwatched && !s.looking.inFlight()
 }
 
 // setAlarm sets the timer to the earliest instant at which advance would have something to do. An alarm that comes too early costs one empty
 // step; a missing alarm would leave a waiter waiting for ever. So every condition of advance that depends on the time has its line here.
 func (s *State) setAlarm() {
 	at := clock.Never
-	if s.inflight == nil && (s.phase != free || s.queue.Len > 0) && s.phase != held {
+	if s.inflight == nil && (s.phase != free || s.Queue.Len > 0) && s.phase != held {
 		at = min(at, s.retryAt)
 	}
 	if s.phase == held && s.guarded {
 		at = min(at, s.grant.Until())
 	}
-	if e := s.extension; e != nil && len(e.waiting) > 0 && e.call == nil {
-		at = min(at, e.retryAt)
+	if s.extension != nil {
+		at = min(at, s.extension.nextAt())
 	}
-	if s.looking != nil {
-		at = min(at, s.lookAt())
+	if s.looking != nil && s.forgettable() {
+		at = min(at, s.looking.nextAt())
 	}
 	if s.turn.lingerTo > 0 {
 		at = min(at, s.lingerAt())
 	}
-	if s.policy.SlowWait > 0 {
-		at = min(at, s.queue.SlowAt(s.policy.SlowWait))
+	if s.Policy.SlowWait > 0 {
+		at = min(at, s.Queue.SlowAt(s.Policy.SlowWait))
 	}
-	for _, g := range s.orphans {
-		if !g.inflight {
-			at = min(at, g.next)
-		}
+	if len(s.orphans.all) > 0 {
+		at = min(at, s.orphans.nextAt())
 	}
-	if s.watch != wait.Unwatched && s.queue.Len == 0 {
-		at = min(at, s.watchAt+wait.KeepChannel)
-	}
-	if at != s.alarmAt {
-		s.alarmAt = at
-		s.emit(wait.Effect{Do: wait.DoAlarm, At: at})
-	}
+	at = min(at, s.subscription.UnneededAt(&s.Base))
+	s.SetAlarm(at)
 }
-
-func (s *State) emit(e wait.Effect) { s.effects = append(s.effects, e) }
 
 // call emits a main call and returns it. The caller then fills in the terms of the call. The result counts only while this call is the one in flight.
 func (s *State) call(do callKind) *lockCall {
 	c := lockCalls.Get().(*lockCall)
-	c.do, c.address = do, s.address
+	c.do, c.address = do, s.Address
 	s.inflight = c
-	s.emit(wait.Effect{Do: wait.DoCall, Call: c})
+	s.Emit(wait.Effect{Do: wait.DoCall, Call: c})
 	return c
 }
 
@@ -378,29 +348,11 @@ func (s *State) disregard() {
 	}
 }
 
-// fail answers a request with an error that has this cause. If cause is nil, the operation has succeeded, and the answer has no error.
-func (s *State) fail(r *wait.Request, cause error) {
-	if cause != nil {
-		cause = r.Because(cause)
-	}
-	s.answer(r, cause)
-}
-
-func (s *State) answer(r *wait.Request, err error) {
-	r.Err = err
-	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
-}
-
 // has reports whether a lease is held here.
 func (s *State) has(h *lease.Hold) bool { return h.Place < len(s.holds) && s.holds[h.Place] == h }
 
 // Held returns the local leases and the number of waiters.
-func (s *State) Held() ([]*lease.Hold, int) { return slices.Clone(s.holds), s.queue.Len }
-
-// Leased reports whether there is a local lease.
-func (s *State) Leased() bool {
-	return slices.ContainsFunc(s.holds, func(h *lease.Hold) bool { return h.Until() != 0 })
-}
+func (s *State) Held() ([]*lease.Hold, int) { return slices.Clone(s.holds), s.Queue.Len }
 
 // heldBy reports whether an owner has a lease on this grant.
 func (s *State) heldBy(owner protocol.Owner) bool {

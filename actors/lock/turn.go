@@ -25,9 +25,9 @@ func (s *State) next(now time.Duration) {
 	if s.extension != nil {
 		s.endExtension(now) // the re-entries that wait for an extend belong to the last holder, and must not share the grant with the next holder
 	}
-	head := s.queue.Front()
+	head := s.Queue.Front()
 	switch {
-	case head == nil && s.policy.Linger > 0 && s.linger(now):
+	case head == nil && s.Policy.Linger > 0 && s.linger(now):
 	case head == nil:
 		s.release(now)
 	case s.turn.served == 0 && head.Terms == s.grant.terms:
@@ -36,9 +36,9 @@ func (s *State) next(now time.Duration) {
 		s.release(now)
 	case s.turnOver(now):
 		s.endTurn(now, head)
-	case s.address.Kind.Grants != scripts.GrantPerHolder && !s.grant.terms.Own() && !head.Own():
+	case s.Address.Kind.Grants != scripts.GrantPerHolder && !s.grant.terms.Own() && !head.Own():
 		s.give(now, head)
-	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // only an acquire can wait for replicas
+	case s.Address.Kind.Pass == nil || s.Policy.AckReplicas > 0: // only an acquire can wait for replicas
 		s.release(now)
 	default:
 		s.pass(now, head)
@@ -47,29 +47,29 @@ func (s *State) next(now time.Duration) {
 
 // lasts reports whether the grant may have another local holder.
 func (s *State) lasts(now time.Duration) bool {
-	return s.address.Kind.Handoff && s.sound(now) && s.grant.Missing(now) <= 0
+	return s.Address.Kind.Handoff && s.grant.sound(now) && s.grant.Missing(now) <= 0
 }
 
 // passesOn reports whether the grant would be passed on to another waiter if its holder released it now.
 func (s *State) passesOn(now time.Duration) bool {
-	return s.phase == held && s.lasts(now) && !s.turnOver(now) && s.policy.AckReplicas == 0
+	return s.phase == held && s.lasts(now) && !s.turnOver(now) && s.Policy.AckReplicas == 0
 }
 
 // turnOver reports whether other processes should have the lock now: the turn has served enough local holders, has lasted long enough, or
 // has no fencing token left for another holder.
 func (s *State) turnOver(now time.Duration) bool {
-	if s.turn.spent || s.address.Kind.Tokens && s.grant.tokens.First > s.grant.tokens.Last {
+	if s.turn.spent || s.Address.Kind.Tokens && s.grant.tokens.First > s.grant.tokens.Last {
 		return true
 	}
 	lingers := s.turn.lingerTo > 0 && !s.demanded // nobody else is known to want the lock
-	return !lingers && (s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor/s.turnsIn())
+	return !lingers && (s.turn.served >= s.Policy.HandoffMax || now-s.turn.start >= s.Policy.HandoffFor/turnsIn(s.Address.Kind))
 }
 
 // turnsIn returns the number by which Policy.HandoffFor is divided for this kind. It is 3 if each holder has a grant of its own, as with permits.
 // Such kinds leave no gaps for Redisson's clients, which take no turns. The shorter turns make up for the missing gaps: Redisson's clients get about
 // as many permits as the processes of this library.
-func (s *State) turnsIn() time.Duration {
-	if s.address.Kind.Grants == scripts.GrantPerHolder {
+func turnsIn(kind *scripts.Kind) time.Duration {
+	if kind.Grants == scripts.GrantPerHolder {
 		return 3
 	}
 	return 1
@@ -81,7 +81,7 @@ func (s *State) turnsIn() time.Duration {
 //
 // When a gap is due, the lock is released all the same: without gaps, clients that poll would never find it free.
 func (s *State) endTurn(now time.Duration, head *wait.Request) {
-	if !s.address.Kind.PassEndsTurn || !s.policy.Standalone || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.turns.GapDue(&s.policy.Policy, now) {
+	if !s.Address.Kind.PassEndsTurn || !s.Policy.Standalone || s.Policy.AckReplicas > 0 || s.Policy.HandoffMax == 1 || s.turns.GapDue(&s.Policy.Policy, now) {
 		s.release(now)
 		return
 	}
@@ -89,36 +89,30 @@ func (s *State) endTurn(now time.Duration, head *wait.Request) {
 	s.pass(now, head)
 }
 
-// sound reports whether the grant may be handed on to another waiter: no renewal has failed, and more than a renewal interval is left.
-// Otherwise the next holder could lose the lease right after getting it.
-func (s *State) sound(now time.Duration) bool {
-	return !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/3
-}
-
 // give makes a waiter the holder of the grant, together with the waiters behind it that may share the grant. Each call of give uses a new, larger
 // fencing token, even if the grant in Redis stays the same.
 func (s *State) give(now time.Duration, r *wait.Request) {
 	s.turn.served++
-	if s.address.Kind.Tokens {
+	if s.Address.Kind.Tokens {
 		s.grant.token = s.grant.tokens.First
 		s.grant.tokens.First++
 	}
 	s.hand(now, r) // before it leaves the queue, so that a panic does not lose the request
-	s.queue.Remove(r)
-	for q := s.queue.Front(); q != nil && s.joins(q); q = s.queue.Front() {
+	s.Queue.Remove(r)
+	for q := s.Queue.Front(); q != nil && s.joins(q); q = s.Queue.Front() {
 		s.turn.served++
 		s.hand(now, q)
-		s.queue.Remove(q)
+		s.Queue.Remove(q)
 	}
-	if s.queue.Owners[r.Owner] == 0 {
+	if s.Queue.Owners[r.Owner] == 0 {
 		return
 	}
-	for q := s.queue.Front(); q != nil; { // the same owner may be waiting in several goroutines
+	for q := s.Queue.Front(); q != nil; { // the same owner may be waiting in several goroutines
 		other := q
 		q = q.Next
 		if other.Owner == r.Owner {
 			s.reenter(now, other)
-			s.queue.Remove(other)
+			s.Queue.Remove(other)
 		}
 	}
 }
@@ -126,31 +120,24 @@ func (s *State) give(now time.Duration, r *wait.Request) {
 // hand gives a request its lease on the current grant. All leases on a grant share the grant's deadline, so one renewal extends all of them.
 func (s *State) hand(now time.Duration, r *wait.Request) {
 	h := r.Hold
-	h.Grant, h.Serial, h.Owner, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.Owner, s.grant.token, now
+	h.Grant, h.Serial, h.Owner, h.Token, h.Since = &s.grant.Grant, s.Policy.Serial(), r.Owner, s.grant.token, now
 	h.Place = len(s.holds)
 	s.holds = append(s.holds, h)
 	if s.lingering {
 		s.tellLinger()
 	}
-	s.keepFor(now, r)
-	s.answer(r, nil)
-}
-
-// keepFor begins r's at-least time, if it has one. Of the at-least times of several holders, the one that ends last counts.
-func (s *State) keepFor(now time.Duration, r *wait.Request) {
-	if r.AtLeast > 0 {
-		s.grant.KeepUntil(now + r.AtLeast)
-	}
+	s.grant.keepFor(now, r)
+	s.Answer(r, nil)
 }
 
 // joins reports whether r may hold the grant together with its present holders.
 func (s *State) joins(r *wait.Request) bool {
-	return s.address.Kind.Grants == scripts.GrantPerProcess && s.phase == held && !s.grant.terms.Own() && !r.Own()
+	return s.Address.Kind.Grants == scripts.GrantPerProcess && s.phase == held && !s.grant.terms.Own() && !r.Own()
 }
 
 // reenter gives r a lease on the grant. If r asks for more time than Redis has granted, r first waits for an extend.
 func (s *State) reenter(now time.Duration, r *wait.Request) {
-	if s.lacks(now, r) {
+	if s.grant.lacks(now, r) {
 		e := s.extending()
 		e.waiting = append(e.waiting, r)
 		return
@@ -168,7 +155,7 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	if !s.has(r.Hold) {
 		s.claimed--
-		s.fail(r, s.lateRelease())
+		s.Fail(r, s.lateRelease())
 		return
 	}
 	s.unhold(r.Hold)
@@ -182,7 +169,7 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	if len(s.holds) == 0 {
 		s.tellLinger()
 	}
-	s.answer(r, nil)
+	s.Answer(r, nil)
 }
 
 // unhold removes a lease from the grant. The newest lease takes its place in the list: very many readers may share a grant, and moving all later
@@ -200,7 +187,7 @@ func (s *State) unhold(h *lease.Hold) {
 //
 // The watchdog drops the old grant first, so that no renewal extends its lease while the pass is repeated.
 func (s *State) pass(now time.Duration, head *wait.Request) {
-	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+	s.Emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.grant.vacant = s.lingering
 	s.pending = s.newPending(head)
 	s.phase = passing
@@ -213,7 +200,7 @@ func (s *State) sendPass(now time.Duration) {
 	c := s.call(callPass)
 	c.terms.From, c.terms.Grant, c.terms.Lease = s.grant.ID, s.pending.id, s.pending.ttl
 	c.terms.TurnEnds, c.terms.Idlers = s.turn.ending, s.idlers()
-	if head := s.queue.Front(); head != nil {
+	if head := s.Queue.Front(); head != nil {
 		head.Attempts++
 	}
 	c.Timing = rpc.Hasty(now, rpc.Window(min(s.pending.lease, s.grant.Left(now)))) // leaves time for a second attempt
@@ -262,7 +249,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		}
 		s.turn.passed = true
 		s.begin(m.sent, m.tokens)
-		if head := s.queue.Front(); head != nil && head.Terms == s.grant.terms {
+		if head := s.Queue.Front(); head != nil && head.Terms == s.grant.terms {
 			s.give(now, head)
 		}
 	case m.class == scripts.Done && m.held:
@@ -271,7 +258,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 		s.failed(now, m, tooLate(now-m.sent))
 	// Redis has neither grant. The lock was lost, unless a copy of this call may be the reason.
-	case m.class == scripts.Done && (m.receivers > 0 || s.unsure || s.passedAndOver(now)):
+	case m.class == scripts.Done && (m.receivers > 0 || s.unsure || s.pending.passedAndOver(now)):
 		s.stayOut(now, m)
 		s.endPass(now, m.sent, nil)
 		s.retryAt = s.startAt()
@@ -303,7 +290,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 // Usually that instant is `sent`, when the successful call was sent. If the pass of a permit was repeated, an earlier copy may have replaced the old
 // grant, so passedAt returns an instant before that copy. Other kinds need only `sent`, because their old grant cannot exist beside the new one.
 func (s *State) passedAt(sent time.Duration) time.Duration {
-	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
+	if s.Address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)
 	}
 	return sent
@@ -312,8 +299,8 @@ func (s *State) passedAt(sent time.Duration) time.Duration {
 // passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. If it returns
 // true, Redis may have neither grant although nothing was lost. If it returns false, one of the two grants must be in Redis, unless somebody has
 // deleted it.
-func (s *State) passedAndOver(now time.Duration) bool {
-	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.ttl)
+func (p *pendingGrant) passedAndOver(now time.Duration) bool {
+	return p.duplicateUntil > 0 && now >= lease.Deadline(p.passed, p.ttl)
 }
 
 // endPass drops both grants of a pass, because Redis has neither. Late copies of calls may bring one of the grants back, so endGrant and
@@ -328,7 +315,7 @@ func (s *State) endPass(now, sent time.Duration, err error) {
 // release ends the turn: it releases the lock in Redis, which notifies the waiters of all processes. The watchdog drops the grant first, so
 // that no renewal extends its lease while the release is repeated.
 func (s *State) release(now time.Duration) {
-	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+	s.Emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.phase, s.failures, s.demanded = releasing, wait.Failures{}, false
 	s.grant.vacant = s.lingering
 	s.turns.Leaves()
@@ -340,7 +327,7 @@ func (s *State) release(now time.Duration) {
 func (s *State) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
 	c.terms.Grant, c.terms.Keep = s.grant.ID, s.grant.Missing(now)
-	c.Timing = s.failures.Patient(now, rpc.Window(s.grant.Lease), s.policy.Patience, s.failures.Silent(now))
+	c.Timing = s.failures.Patient(now, rpc.Window(s.grant.Lease), s.Policy.Patience, s.failures.Silent(now))
 	c.Patience = min(c.Patience, s.grant.Left(now)+lease.Margin(s.grant.longest))
 	c.First = true
 }
@@ -364,7 +351,7 @@ func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 	case m.class == scripts.Done && (m.held || s.unsure):
 		s.stayOut(now, m)
 		if s.grant.lasting {
-			s.freeLater(now, m)
+			s.orphans.releaseOnceMore(now, m)
 		}
 		s.released(now, m.sent, nil)
 	case m.class == scripts.Done:
@@ -386,17 +373,10 @@ func (s *State) onReleaseRejected(now time.Duration, m *callDone) {
 		s.goneFromRedis(now)
 		err = fmt.Errorf("%w: %w", protocol.ErrLeaseLost, err)
 	} else {
-		s.leave(err)
+		s.Leave(err)
 		err = unconfirmed(err)
 	}
 	s.released(now, m.sent, err)
-}
-
-// leave tells Close why a grant stays in Redis.
-func (s *State) leave(refusal error) {
-	if s.stage >= wait.Closing {
-		s.emit(wait.Effect{Do: wait.DoLeave, Err: refusal})
-	}
 }
 
 // lostBy returns the error for a lease that was lost for this reason.
@@ -410,13 +390,13 @@ func (s *State) goneFromRedis(now time.Duration) {
 	if s.grant.vacant {
 		return
 	}
-	s.emit(s.lostLease(now, protocol.LossDeleted))
+	s.Emit(s.lostLease(now, protocol.LossDeleted))
 }
 
 // tellReleasers answers the requests that wait for the release, and empties their slice for reuse.
 func (s *State) tellReleasers(err error) {
 	for _, r := range s.releasers {
-		s.fail(r, err)
+		s.Fail(r, err)
 	}
 	clear(s.releasers)
 	s.releasers = s.releasers[:0]
@@ -437,7 +417,7 @@ func (s *State) released(now, sent time.Duration, err error) {
 func (s *State) endGrant(now, sent time.Duration) {
 	s.grant.End()
 	if s.grant.duplicateUntil > sent {
-		s.orphanLater(now, s.grant.ID, s.grant.duplicateUntil, s.grant.longest).least = s.grant.Least()
+		s.orphans.addLater(now, s.grant.ID, s.grant.duplicateUntil, s.grant.longest).least = s.grant.Least()
 	}
 	s.grant, s.guarded = nil, false
 }
@@ -445,7 +425,7 @@ func (s *State) endGrant(now, sent time.Duration) {
 // orphanGrant makes the grant an orphan, because Redis may still have it. It clears duplicateUntil, so that endGrant, which is called next, does not
 // make a second orphan.
 func (s *State) orphanGrant(now time.Duration) {
-	g := s.orphanFrom(now, s.grant.ID, max(s.grant.duplicateUntil, now), s.grant.longest)
+	g := s.orphans.add(now, s.grant.ID, max(s.grant.duplicateUntil, now), s.grant.longest)
 	g.lasting, g.least = g.lasting || s.grant.lasting, s.grant.Least()
 	s.grant.duplicateUntil = 0
 }
@@ -457,7 +437,7 @@ func unconfirmed(cause error) error {
 
 // lateRelease is the answer to a release that arrives after its lease has ended here.
 func (s *State) lateRelease() error {
-	if s.stage >= wait.Closing {
+	if s.Stage >= wait.Closing {
 		return nil
 	}
 	return fmt.Errorf("%w: it ended before its release came", protocol.ErrLeaseLost)
@@ -467,10 +447,10 @@ func (s *State) lateRelease() error {
 // it again, because the others learn of the release later.
 func (s *State) stayOut(now time.Duration, m *callDone) {
 	switch {
-	case s.address.Kind.TakesTurns() && m.receivers >= 0: // receivers is negative if no message was sent because others still hold the lock
-		s.turns.After(&s.policy.Policy, now, turns.Ended{
-			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers + s.beside, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
-			Crowds: s.member == nil && s.policy.Standalone,
+	case s.Address.Kind.TakesTurns() && m.receivers >= 0: // receivers is negative if no message was sent because others still hold the lock
+		s.turns.After(&s.Policy.Policy, now, turns.Ended{
+			Sent: m.sent, Began: s.turn.start, Longest: s.Policy.HandoffFor, Receivers: m.receivers + s.beside, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
+			Crowds: s.member == nil && s.Policy.Standalone,
 		})
 	case m.call.terms.TurnEnds && m.receivers > 0:
 		s.turns.Yield(now, m.sent)
@@ -479,7 +459,7 @@ func (s *State) stayOut(now time.Duration, m *callDone) {
 
 // listens reports whether this process receives the messages of its own releases.
 func (s *State) listens() bool {
-	return s.watch == wait.Subscribed && s.row == 0 || s.turns.OthersListen
+	return s.subscription.Watch == wait.Subscribed && s.row == 0 || s.turns.OthersListen
 }
 
 // idlers returns the number of subscribers that receive the messages of this process's releases but do not want the lock. If this process is

@@ -30,14 +30,14 @@ func (s *State) busyError(now time.Duration, r *wait.Request) error {
 		return r.Because(wait.NotSet(r))
 	}
 	e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
-	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // this process holds the key, through a lock of another kind
+	e.Local = strings.HasPrefix(e.Holder, s.Policy.Runtime+":") // this process holds the key, through a lock of another kind
 	return e
 }
 
 // reportSlow reports the waiters that have waited for SlowWait.
 func (s *State) reportSlow(now time.Duration) {
-	for r, ahead := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r, ahead = s.queue.NextSlow(now, s.policy.SlowWait) {
-		s.emit(s.slow(now, r, s.ahead()+ahead))
+	for r, ahead := s.Queue.NextSlow(now, s.Policy.SlowWait); r != nil; r, ahead = s.Queue.NextSlow(now, s.Policy.SlowWait) {
+		s.Emit(s.slow(now, r, s.ahead()+ahead))
 	}
 }
 
@@ -47,7 +47,7 @@ func (s *State) ahead() (n int) {
 		return 0
 	}
 	for m := s.member.prev; m != nil; m = m.prev {
-		n += m.queue.Len
+		n += m.Queue.Len
 	}
 	return n
 }
@@ -58,7 +58,7 @@ func (s *State) slow(now time.Duration, r *wait.Request, ahead int) wait.Effect 
 	if g := s.holder(); g != nil {
 		w.Holder = g.ID
 	}
-	w.Local = strings.HasPrefix(w.Holder, s.policy.Runtime+":")
+	w.Local = strings.HasPrefix(w.Holder, s.Policy.Runtime+":")
 	return wait.Effect{Do: wait.DoReport, Request: r, Waiting: w}
 }
 
@@ -70,7 +70,7 @@ func (s *State) waitError(now time.Duration, r *wait.Request, cause error) error
 	case s.failures.Count > 0:
 		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.failures.Last))
 	case s.grant == nil && !s.busy.known:
-		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.policy.Why(s.address.Raw)))
+		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.Policy.Why(s.Address.Raw)))
 	}
 	if cause == nil || errors.Is(cause, protocol.ErrNotAcquired) {
 		return err

@@ -13,14 +13,10 @@ import (
 // more inputs: the deadlines of its grants, which the watchdog moves, and its policy, which makes ids and random numbers. Tests set all inputs.
 type Machine interface {
 	Step(now time.Duration, message any) []Effect
-	Distrust(now time.Duration) []Effect // starts over after a panic
-	Idle() bool                          // ending the actor would lose nothing
-	Forget(r *Request)                   // removes a request that was answered elsewhere
-	Room() *[]Effect                     // the buffer for a step's effects; while the shell carries them out, it has those that are left
-	Start(self lease.Actor)
-
-	// methods about leases, which counters do not have
-	Leased() bool                             // there is a local lease
+	// Distrust starts over after a panic. If r is not nil, it is the request that was being handled, and it was answered elsewhere.
+	Distrust(now time.Duration, r *Request) []Effect
+	Idle() bool                               // ending the actor would lose nothing
+	Room() *[]Effect                          // see Base
 	Held() (holds []*lease.Hold, waiting int) // the local leases, and the number of waiters
 }
 
@@ -129,14 +125,4 @@ const (
 	Draining       // Shutdown: holders keep their leases, and only holders may acquire again
 	Closing        // Close: every lease ends and is released
 	Aborting       // nothing is sent to Redis any more
-)
-
-// Watch is the state of a subscription to a channel.
-type Watch uint8
-
-// The values of Watch.
-const (
-	Unwatched Watch = iota
-	Subscribing
-	Subscribed
 )

@@ -138,11 +138,11 @@ func Survive(m wait.Machine, now time.Duration, message any) (effects []wait.Eff
 		if panicked = recover(); panicked == nil {
 			return
 		}
-		if r, ok := message.(*wait.Request); ok {
-			m.Forget(r)
+		r, _ := message.(*wait.Request)
+		if r != nil {
 			r.Err = fmt.Errorf("the actor panicked: %v", panicked)
 		}
-		effects = m.Distrust(now)
+		effects = m.Distrust(now, r)
 	}()
 	return m.Step(now, message), nil
 }
