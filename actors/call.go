@@ -63,7 +63,7 @@ func (e *Engine) sendLeft(r *wait.Request) {
 			go e.abandon(r)
 		}
 	}()
-	e.registry.shardOf(r.Address.Raw).lane.outlet(call).Run(call)
+	call.From.(*member).shard.lane.outlet(call).Run(call)
 	returned = true
 }
 

@@ -94,11 +94,15 @@ func newCallIn(room *Room, s *Script, keys, args, notAfter int) Call {
 	return c
 }
 
-// Bounded reports whether the script refuses to run late. If so, SetNotAfter must be called before the call is sent.
+// Bounded reports whether the script refuses to run late.
 func (c Call) Bounded() bool { return c.notAfter > 0 }
 
-// SetNotAfter sets the server time, in ms, after which the script refuses to run.
+// SetNotAfter sets the server time, in ms, after which the script refuses to run. It must be called before the call is sent. It does nothing if the
+// script is not Bounded.
 func (c Call) SetNotAfter(ms int64) {
+	if c.notAfter == 0 {
+		return
+	}
 	if c.Limit > 0 {
 		ms = min(ms, c.Limit)
 	}

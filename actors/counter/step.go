@@ -226,7 +226,7 @@ func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timi
 	case e.once:
 		return rpc.Hasty(now, window)
 	}
-	t := e.failures.Patient(now, window, e.patience, e.failures.Silent(now))
+	t := e.failures.Patient(now, window, e.patience, 0)
 	t.First = t.First || op.Way == scripts.Give
 	return t
 }

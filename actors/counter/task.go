@@ -117,7 +117,7 @@ func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 	default:
 		e.failures.Add(now, &m.call.Call, m.err)
 		switch {
-		case e.failures.Silent(now) >= e.patience, s.Stage >= wait.Closing && e.op.Way == scripts.Ask:
+		case e.failures.Silent(now, 0) >= e.patience, s.Stage >= wait.Closing && e.op.Way == scripts.Ask:
 			s.giveUp(e, e.failures.Last)
 		case late && e.failures.Count <= wait.LateMax:
 			e.retryAt = now

@@ -277,7 +277,7 @@ func (s *State) failed(now time.Duration, m *countDone) {
 	s.retryAt = now + s.Policy.Backoff(s.failures.Count)
 	for r := s.Queue.Front(); r != nil; {
 		next := r.Next
-		if r.Try || s.failures.Outlast(now, r, s.Policy.Patience) {
+		if r.Try || s.failures.Silent(now, r.Came) >= s.Policy.Patience {
 			s.leave(r)
 			s.Fail(r, s.failures.Last)
 		}

@@ -200,7 +200,8 @@ func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) 
 	}
 	var commands []redis.Cmder
 	var clock redisnode.Command
-	if n.Clock.Stale(s.Clock.Now()) {
+	offset, stale := n.Clock.Read(s.Clock.Now())
+	if stale {
 		clock = redisnode.NewCommand("time")
 		commands = append(commands, clock)
 	}
@@ -212,7 +213,7 @@ func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) 
 			loaded[call.Script] = true
 			commands = append(commands, redisnode.NewCommand("script", "load", call.Script.Source))
 		}
-		s.bound(call, &n.Clock)
+		s.bound(call, offset)
 		if ask {
 			commands = append(commands, redisnode.NewCommand("asking"))
 		}

@@ -103,7 +103,8 @@ func (s *Sender) exchange(b *batch, open []int) {
 	server, commands := &b.node.Clock, b.commands[:0]
 	b.sent = s.Clock.Now()
 	var clock redisnode.Command
-	if asked := server.Stale(b.sent); asked {
+	offset, stale := server.Read(b.sent)
+	if stale {
 		clock = redisnode.NewCommand("time")
 		commands = append(commands, clock)
 	}
@@ -113,7 +114,7 @@ func (s *Sender) exchange(b *batch, open []int) {
 		commands = append(commands, loads...)
 	}
 	for _, i := range open {
-		s.bound(b.calls[i], server)
+		s.bound(b.calls[i], offset)
 	}
 	parcels := b.pack(open)
 	for _, p := range parcels {
@@ -152,13 +153,12 @@ func demoted(p parcel) bool {
 	return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
 }
 
-// bound sets the limits of a call: the server time after which Redis must not execute it, and the lowest fencing token that it may issue.
-func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
-	if c.Bounded() {
-		c.SetNotAfter(server.Time(c.NotAfter).Milliseconds())
-	}
+// bound sets the limits of a call: the server time after which Redis must not execute it, and the lowest fencing token that it may issue. offset is
+// the server's time at the instant 0 of this process.
+func (s *Sender) bound(c *rpc.Call, offset time.Duration) {
+	c.SetNotAfter((offset + c.NotAfter).Milliseconds())
 	if c.TakesTokens() {
-		c.SetMinToken(s.peaks.Time(s.Nodes.Part(c.Key()), server, s.Clock.Now()).Microseconds())
+		c.SetMinToken(s.peaks.Time(s.Nodes.Part(c.Key()), offset, s.Clock.Now()).Microseconds())
 	}
 }
 

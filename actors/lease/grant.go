@@ -84,9 +84,13 @@ func (g *Grant) End() { g.deadline.Store(0) }
 // Least returns the instant before which nobody else may get the lock.
 func (g *Grant) Least() time.Duration { return time.Duration(g.least.Load()) }
 
-// KeepUntil makes sure that nobody else gets the lock before this instant. It does not replace a later instant that was set before. Only the lock
-// actor may call KeepUntil.
-func (g *Grant) KeepUntil(instant time.Duration) { g.least.Store(int64(max(instant, g.Least()))) }
+// KeepFor makes sure that nobody else gets the lock for the time d from now. If several holders want that, the latest end counts. Only the lock actor
+// may call KeepFor.
+func (g *Grant) KeepFor(now, d time.Duration) {
+	if d > 0 {
+		g.least.Store(int64(max(now+d, g.Least())))
+	}
+}
 
 // Missing returns for how much longer the lock must stay taken if it is released now (see Least).
 func (g *Grant) Missing(now time.Duration) time.Duration { return max(g.Least()-now, 0) }

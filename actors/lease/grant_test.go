@@ -71,8 +71,9 @@ func TestGrant_RenewalHasBounds(t *testing.T) {
 	assert.Equal(t, 10*time.Second, g.Until(), "not past it")
 	assert.Positive(t, g.Renewal(11*time.Second))
 
-	g.KeepUntil(20 * time.Second)
-	g.KeepUntil(15 * time.Second)
+	g.KeepFor(5*time.Second, 15*time.Second)
+	g.KeepFor(5*time.Second, 10*time.Second)
+	g.KeepFor(30*time.Second, 0)
 	assert.Equal(t, 20*time.Second, g.Least())
 	assert.Equal(t, 12*time.Second, g.Missing(8*time.Second))
 	assert.Equal(t, 12*time.Second, g.Renewal(8*time.Second))

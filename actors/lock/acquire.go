@@ -277,11 +277,11 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 func (s *State) failed(now time.Duration, m *callDone, err error) {
 	s.failures.Add(now, &m.call.Call, err)
 	s.retryAt = now + s.Policy.Backoff(s.failures.Count)
-	for r := s.Queue.Front(); r != nil && (r.Try || s.failures.Outlast(now, r, s.Policy.Patience)); r = s.Queue.Front() {
+	for r := s.Queue.Front(); r != nil && (r.Try || s.failures.Silent(now, r.Came) >= s.Policy.Patience); r = s.Queue.Front() {
 		s.Queue.Remove(r)
 		s.Fail(r, s.failures.Last)
 	}
-	if s.failures.Silent(now) >= s.Policy.Patience {
+	if s.failures.Silent(now, 0) >= s.Policy.Patience {
 		s.tellReleasers(unconfirmed(s.failures.Last))
 	}
 }

@@ -104,6 +104,9 @@ func (c *memberCheck) places(places map[*wait.Request]int) {
 	}
 }
 
+// asks reports whether a state has a question in flight (look.go).
+func asks(s *State) bool { return s.looking != nil && s.looking.call != nil }
+
 // extensionOf returns the extension of a state, or an empty one if the state has none.
 func extensionOf(s *State) extension {
 	if s.extension == nil {
@@ -131,7 +134,7 @@ func (c *memberCheck) checkProgress() error {
 				extends++
 			}
 		case callLook:
-			if s.looking.inFlight() && call == s.looking.call {
+			if asks(s) && call == s.looking.call {
 				looks++
 			}
 		}
@@ -145,7 +148,7 @@ func (c *memberCheck) checkProgress() error {
 		return fmt.Errorf("stuck extension")
 	case (extensionOf(s).call != nil) != (extends == 1):
 		return fmt.Errorf("an extension waits for a call that is not in flight")
-	case s.looking.inFlight() != (looks == 1):
+	case asks(s) != (looks == 1):
 		return fmt.Errorf("the state waits for a look that is not in flight")
 	case s.subscription.Watch != wait.Unwatched && s.Queue.Len == 0 && !moving(false):
 		return fmt.Errorf("the channel is never unsubscribed")

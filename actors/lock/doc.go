@@ -12,7 +12,8 @@
 //	turn.go      handing a grant on inside the process, and ending a turn
 //	linger.go    a grant that stays in Redis without a holder (Options.Linger)
 //	grant.go     what only the machine knows about a grant
-//	end.go       early ends: cancel, loss, panic, Close; grants that may be left in Redis (orphans)
+//	end.go       early ends: cancel, loss, panic, Close
+//	orphans.go   grants that may be left in Redis, and are released in the background
 //	extend.go    extends of a fixed lease
 //	look.go      asks whether Redis still has a fixed lease
 //	group.go     makes a State or a Group; passes each message for a group to the member concerned

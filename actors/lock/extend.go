@@ -93,7 +93,7 @@ func (s *State) endExtension(now time.Duration) {
 // comes, nobody knows whether Redis has executed the call, so the earlier of the old and the new deadline of a fixed lease counts. The grant's field
 // `longest` keeps the longest lease that was asked for, because Redis may keep the grant for that long.
 func (s *State) sendExtend(now time.Duration, r *wait.Request) {
-	s.grant.keepFor(now, r) // before the call, so that a renewal that is sent at the same time also keeps the at-least time
+	s.grant.KeepFor(now, r.AtLeast) // before the call, so that a renewal that is sent at the same time also keeps the at-least time
 	length := max(r.Lease, s.grant.Missing(now))
 	if s.grant.Watched {
 		length = s.grant.Renewal(now)
@@ -139,7 +139,7 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 		}
 		e.failures.Add(now, &m.call.Call, m.err)
 		e.retryAt = now + s.Policy.Backoff(e.failures.Count)
-		if r, cause := e.waiting[0], e.failures.Last; e.failures.Silent(now) >= s.Policy.Patience {
+		if r, cause := e.waiting[0], e.failures.Last; e.failures.Silent(now, 0) >= s.Policy.Patience {
 			s.extension.leave(r)
 			s.Fail(r, unprolonged(r, cause))
 		}
@@ -160,7 +160,7 @@ func (s *State) extended(now time.Duration, r *wait.Request) {
 	if r.Do == wait.Acquire {
 		s.hand(now, r)
 	} else {
-		s.grant.keepFor(now, r)
+		s.grant.KeepFor(now, r.AtLeast)
 		r.Until = s.grant.Until()
 		s.Answer(r, nil)
 	}

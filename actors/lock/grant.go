@@ -43,13 +43,6 @@ func (g *grant) lacks(now time.Duration, r *wait.Request) bool {
 	return !g.Watched && r.Lease > g.Left(now) || r.AtLeast > max(g.Left(now), g.Missing(now))
 }
 
-// keepFor begins r's at-least time, if it has one. Of the at-least times of several holders, the one that ends last counts.
-func (g *grant) keepFor(now time.Duration, r *wait.Request) {
-	if r.AtLeast > 0 {
-		g.KeepUntil(now + r.AtLeast)
-	}
-}
-
 // is reports whether `shared` is the lease.Grant inside this grant. Other goroutines know a grant only by its lease.Grant.
 func (g *grant) is(shared *lease.Grant) bool { return g != nil && &g.Grant == shared }
 

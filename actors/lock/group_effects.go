@@ -325,7 +325,7 @@ func (h *Group) hear(now time.Duration, done *callDone) {
 	}
 	h.failures.Add(now, &done.call.Call, done.err)
 	_, late := scripts.LateBy(done.err)
-	for r := h.Queue.Front(); r != nil && (r.Try && !late || h.failures.Outlast(now, r, h.Policy.Patience)); r = h.Queue.Front() {
+	for r := h.Queue.Front(); r != nil && (r.Try && !late || h.failures.Silent(now, r.Came) >= h.Policy.Patience); r = h.Queue.Front() {
 		h.Queue.Remove(r)
 		h.Answer(r, r.Because(h.failures.Last))
 	}

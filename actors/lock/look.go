@@ -77,12 +77,9 @@ func (s *State) look(now time.Duration) {
 	}
 }
 
-// inFlight reports whether a question is in flight.
-func (l *looking) inFlight() bool { return l != nil && l.call != nil }
-
 // onLookDone ends the grant if Redis does not have it. After any other result the grant stays, because the next question is due soon.
 func (s *State) onLookDone(now time.Duration, m *callDone) {
-	if !s.looking.inFlight() || m.call != s.looking.call {
+	if s.looking == nil || m.call != s.looking.call {
 		return
 	}
 	s.looking.call = nil

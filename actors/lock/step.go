@@ -262,7 +262,7 @@ func (s *State) advance(now time.Duration) {
 	if s.Policy.SlowWait > 0 {
 		s.reportSlow(now)
 	}
-	if s.subscription.Unneeded(&s.Base, now) {
+	if s.subscription.Watch != wait.Unwatched && s.subscription.Unneeded(&s.Base, now) {
 		s.turns.Left()
 		s.unlistenAll()
 	}
@@ -288,7 +288,7 @@ func (s *State) advanceGuard(now time.Duration) {
 // and must not be asking Redis about a grant (look.go). Also, no release may be on its way to this actor (claimed).
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.Queue.Len == 0 && s.claimed == 0 &&
-		len(s.orphans.all) == 0 && s.subscription.Watch == wait.Unwatched && !s.looking.inFlight()
+		len(s.orphans.all) == 0 && s.subscription.Watch == wait.Unwatched && (s.looking == nil || s.looking.call == nil)
 }
 
 // setAlarm sets the timer to the earliest instant at which advance would have something to do. An alarm that comes too early costs one empty
@@ -316,7 +316,9 @@ func (s *State) setAlarm() {
 	if len(s.orphans.all) > 0 {
 		at = min(at, s.orphans.nextAt())
 	}
-	at = min(at, s.subscription.UnneededAt(&s.Base))
+	if s.subscription.Watch != wait.Unwatched {
+		at = min(at, s.subscription.UnneededAt(&s.Base))
+	}
 	s.SetAlarm(at)
 }
 

@@ -126,7 +126,7 @@ func (s *State) hand(now time.Duration, r *wait.Request) {
 	if s.lingering {
 		s.tellLinger()
 	}
-	s.grant.keepFor(now, r)
+	s.grant.KeepFor(now, r.AtLeast)
 	s.Answer(r, nil)
 }
 
@@ -327,7 +327,7 @@ func (s *State) release(now time.Duration) {
 func (s *State) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
 	c.terms.Grant, c.terms.Keep = s.grant.ID, s.grant.Missing(now)
-	c.Timing = s.failures.Patient(now, rpc.Window(s.grant.Lease), s.Policy.Patience, s.failures.Silent(now))
+	c.Timing = s.failures.Patient(now, rpc.Window(s.grant.Lease), s.Policy.Patience, 0)
 	c.Patience = min(c.Patience, s.grant.Left(now)+lease.Margin(s.grant.longest))
 	c.First = true
 }

@@ -28,11 +28,11 @@ func (s *Clock) Known() bool {
 	return s.sampled
 }
 
-// Stale reports whether the sample is so old that a new one is due.
-func (s *Clock) Stale(now time.Duration) bool {
+// Read returns the server's Unix time at the instant 0 of this process. It also reports whether the sample is so old that a new one is due.
+func (s *Clock) Read(now time.Duration) (offset time.Duration, stale bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sampled && now-s.received > sampleFor
+	return s.offset, s.sampled && now-s.received > sampleFor
 }
 
 // Time converts an instant of this process to the server's Unix time.
@@ -92,9 +92,9 @@ type peak struct {
 // than peakFor, it has not caught up by then, and new tokens may be smaller than earlier ones.
 const peakFor = time.Minute
 
-// Time converts an instant to the server's time. It uses the clock that is furthest ahead: the present master's, or a previous master's.
-func (p *Peaks) Time(part uint16, present *Clock, instant time.Duration) time.Duration {
-	offset := present.Time(0)
+// Time converts an instant to the server's time. It uses the clock that is furthest ahead: the present master's, whose offset is given, or a
+// previous master's.
+func (p *Peaks) Time(part uint16, offset, instant time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ofPart == nil {

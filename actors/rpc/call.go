@@ -47,8 +47,9 @@ type Result struct {
 // Leave takes a call out of the line when the call is about to be sent. heard is the instant at which Redis last answered. Leave fails if the call
 // was withdrawn.
 func (c *Call) Leave(now, heard time.Duration) bool {
-	c.NotAfter, c.Deadline = c.SentAt(now)
-	return c.Expire(heard)
+	c.NotAfter = c.Last(now)
+	c.Deadline, c.Since = c.NotAfter+c.Grace, max(c.Asked, heard)
+	return c.claimed.CompareAndSwap(false, true)
 }
 
 // Expire removes a call from the line without sending it. It fails if the call was withdrawn.
@@ -98,12 +99,8 @@ func Hasty(now, window time.Duration) Timing {
 	return Timing{Asked: now, window: window, Until: now + window, Patience: window}
 }
 
-// SentAt returns two limits for a call that is sent at this instant: the last instant at which it may be executed, and the end of the wait for
-// its answer.
-func (t *Timing) SentAt(now time.Duration) (notAfter, deadline time.Duration) {
-	notAfter = min(t.Until, now+t.window)
-	return notAfter, notAfter + t.Grace
-}
+// Last returns the last instant at which a call that is sent now may be executed.
+func (t *Timing) Last(now time.Duration) time.Duration { return min(t.Until, now+t.window) }
 
 // Expires returns the instant at which a call is refused if it has not been sent. heard is the instant at which Redis last answered.
 func (t *Timing) Expires(heard time.Duration) time.Duration {

@@ -243,7 +243,9 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	} else if y.good++; y.good == goodMax {
 		y.wins, y.good = max(y.wins, 1)-1, 0
 	}
-	y.attendance.conclude()
+	if y.attendance.notified > 0 {
+		y.attendance.conclude()
+	}
 }
 
 // Tries notes an attempt. TryAcquire may make an attempt before the turn of this process. Such an attempt ends the pause and the gap. From then on,

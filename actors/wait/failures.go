@@ -28,24 +28,19 @@ func (f *Failures) Add(now time.Duration, c *rpc.Call, err error) {
 	f.Last = scripts.Explain(err)
 }
 
-// Silent returns the time for which Redis has not answered.
-func (f *Failures) Silent(now time.Duration) time.Duration {
+// Silent returns the time for which Redis has not answered since the instant `since`.
+func (f *Failures) Silent(now, since time.Duration) time.Duration {
 	if f.Count == 0 {
 		return 0
 	}
-	return now - f.first
+	return now - max(f.first, since)
 }
 
-// Outlast reports whether Redis has been silent for at least patience while r waited.
-func (f *Failures) Outlast(now time.Duration, r *Request, patience time.Duration) bool {
-	return f.Count > 0 && now-max(f.first, r.Came) >= patience
-}
-
-// Patient returns the timing of the next call. The parameter `silent` is how long Redis has been silent so far. The call may wait in line for the
-// rest of the patience, which is patience minus silent. If no patience is left, the callers have been answered already, and the call may wait for the
+// Patient returns the timing of the next call of a caller that has waited since the instant `since`. The call may wait in line for the rest of the
+// caller's patience, which is patience minus the silence. If no patience is left, the caller has been answered already, and the call may wait for the
 // full patience. A repeat of a failed call goes before other calls: Redis may have executed the failed call, and keep something that no caller uses.
-func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timing {
-	if rest := patience - silent; rest > 0 {
+func (f *Failures) Patient(now, window, patience, since time.Duration) rpc.Timing {
+	if rest := patience - f.Silent(now, since); rest > 0 {
 		patience = rest
 	}
 	t := rpc.Patient(now, window, patience)
@@ -56,14 +51,13 @@ func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timi
 // Waiting returns the timing of the next call for waiters. The parameter `head` is the first waiter. If head is a try, the call must be answered
 // within the window.
 func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) rpc.Timing {
-	if head != nil && head.Try {
+	switch {
+	case head == nil:
+		return f.Patient(now, window, p.Patience, 0)
+	case head.Try:
 		return rpc.Hasty(now, window)
 	}
-	silent := f.Silent(now)
-	if head != nil {
-		silent = min(silent, now-head.Came)
-	}
-	return f.Patient(now, window, p.Patience, silent)
+	return f.Patient(now, window, p.Patience, head.Came)
 }
 
 // LateMax is how many times in a row an attempt that reached the server too late is repeated without a pause.

@@ -31,11 +31,11 @@ var covered = []string{module, module + "/actors/...", module + "/scripts", modu
 
 // longest has a limit for each way. Lower a limit when its way gets shorter.
 var longest = map[string]way{
-	"acquire": {functions: 160, files: 39, posts: 2},
-	"release": {functions: 142, files: 38, posts: 2},
-	// The figures depend on the order in which the answer, the subscription and the release's message arrive: 213 to 236 functions and 9 to
+	"acquire": {functions: 156, files: 39, posts: 2},
+	"release": {functions: 140, files: 38, posts: 2},
+	// The figures depend on the order in which the answer, the subscription and the release's message arrive: 213 to 242 functions and 9 to
 	// 12 posts were seen.
-	"woken": {functions: 240, files: 51, posts: 13},
+	"woken": {functions: 242, files: 52, posts: 13},
 }
 
 type way struct{ functions, files, posts int }
