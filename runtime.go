@@ -63,13 +63,10 @@ package holdfast
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	mathrand "math/rand/v2"
 	goruntime "runtime"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
@@ -96,10 +93,6 @@ type Runtime struct {
 //
 // A program for a 32-bit platform gets an error, because protoactor does not work there.
 func New(client redis.UniversalClient, options Options) (*Runtime, error) {
-	return newRuntime(client, options, actors.SeamsOf(options.System))
-}
-
-func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (*Runtime, error) {
 	// protoactor turns a 32-bit hash into an int, and uses it as an index of its table of actors. In 32 bits that int may be negative. Then
 	// protoactor panics, or an actor never starts.
 	if strconv.IntSize < 64 {
@@ -112,25 +105,16 @@ func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (
 	if err != nil {
 		return nil, err
 	}
-	if s.ID == "" {
-		s.ID = newUUID()
-	}
-	if s.First == 0 {
-		s.First = uint64(mathrand.Int64N(1 << 52))
-	}
-	if s.Jitter == nil {
-		s.Jitter = func(d time.Duration) time.Duration { return mathrand.N(max(d, 1)) }
-	}
 	engine, err := actors.Start(actors.Config{
-		Client: client, ID: s.ID, System: o.System, PubSub: redisnode.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, Migrating: o.Migrating, NameMapper: o.NameMapper,
+		Seams: actors.SeamsOf(o.System), Client: client, System: o.System, PubSub: redisnode.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, Migrating: o.Migrating, NameMapper: o.NameMapper,
 		Policy: wait.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters,
 			AckReplicas: o.AckReplicas, AckTimeout: o.AckTimeout, SlowWait: o.SlowWait, Linger: o.Linger},
-		Logger: o.Logger, OnEvent: o.OnEvent, Trace: o.Trace, Process: o.Process, Version: version(), FirstNumber: s.First, Clock: s.Clock, Jitter: s.Jitter, Salt: s.Salt, Shard: s.Shard, Between: s.Between,
+		Logger: o.Logger, OnEvent: o.OnEvent, Trace: o.Trace, Process: o.Process, Version: version(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new: %w", err)
 	}
-	return &Runtime{id: s.ID, engine: engine}, nil
+	return &Runtime{id: engine.ID(), engine: engine}, nil
 }
 
 func checkClient(client redis.UniversalClient) error {
@@ -148,15 +132,6 @@ func checkClient(client redis.UniversalClient) error {
 		return fmt.Errorf("holdfast: new: %w client: %T is not supported, it must be a *redis.Client or a *redis.ClusterClient", ErrInvalid, client)
 	}
 	return fmt.Errorf("holdfast: new: %w client: it is nil", ErrInvalid)
-}
-
-// newUUID returns a random UUID (version 4, RFC 9562). Its 122 random bits come from the operating system, so no two runtimes share
-// one.
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails, by its documentation
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // Check asks the server whether this runtime can work: reachability, version, role, rights for every script and channel, and

@@ -2,11 +2,8 @@ package actors
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"math"
 	"strconv"
@@ -35,8 +32,8 @@ import (
 
 // Config is what Start needs. The root package has checked it.
 type Config struct {
+	Seams
 	Client     redis.UniversalClient
-	ID         string             // the runtime's UUID
 	System     *actor.ActorSystem // if nil, the engine makes its own
 	Policy     wait.Policy        // the fields that the user's options set; Start adds the rest
 	PubSub     redisnode.PubSub
@@ -49,15 +46,6 @@ type Config struct {
 	Trace      *trace.Trace
 	Process    string // announced in Redis, with the version, unless it is ""
 	Version    string
-
-	FirstNumber uint64 // random, so grants of two processes differ even if the processes have the same ID
-
-	Clock  clock.Clock                       // if nil, the clock of the operating system
-	Jitter func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
-	Salt   func() uint64                     // random bits for the ids of grants; if nil, they come from the operating system
-	Shard  func(name string) uint64          // chooses the shard of a name; if nil, a hash with a random seed chooses it
-
-	Between func(ctx context.Context) // see Engine.Between; may be nil
 }
 
 // Engine consists of the actors of one runtime and the objects that these actors call.
@@ -130,6 +118,7 @@ const (
 
 // Start starts the actors. It does no I/O.
 func Start(c Config) (*Engine, error) {
+	c.Seams = c.Seams.complete()
 	e := &Engine{
 		id: c.ID, tells: redisnode.NewPublishMode(c.PubSub), clock: c.Clock, policy: c.Policy.WithTimes(), renewBatch: c.RenewBatch,
 		nameMapper: c.NameMapper, process: c.Process, version: c.Version, causes: redisnode.ErrorsOf(c.Client),
@@ -138,17 +127,7 @@ func Start(c Config) (*Engine, error) {
 		stopped: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	if e.clock == nil {
-		e.clock = clock.NewSystem()
-	}
 	e.recorder = trace.New(e.clock, c.Trace, e.events.Emit)
-	if e.salt == nil {
-		e.salt = salt
-	}
-	if e.shard == nil {
-		seed := maphash.MakeSeed()
-		e.shard = func(name string) uint64 { return maphash.String(seed, name) }
-	}
 	if many, ok := c.Client.(*redis.ClusterClient); ok {
 		e.masters = redisnode.NewCluster(many, e.tells, replyWait(&e.policy))
 	} else {
@@ -165,7 +144,7 @@ func Start(c Config) (*Engine, error) {
 	e.serverTime = e.timeAt
 	e.spinning = e.policy
 	e.spinning.GapEvery = e.policy.GapEvery / 10
-	e.numbers.Store(c.FirstNumber)
+	e.numbers.Store(c.First)
 	e.end.init()
 	if e.system = c.System; e.system == nil {
 		e.ownSystem = true
@@ -181,7 +160,7 @@ func Start(c Config) (*Engine, error) {
 	}}
 	e.sender = gateway.NewSender(gateway.Config{
 		Ctx: e.ctx, Clock: e.clock, Events: e.events, Recorder: e.recorder, Nodes: e.masters, Errors: e.causes, Lease: e.policy.Lease,
-		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.Pause,
+		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.First, Pause: e.policy.Pause,
 		OnDiscovered: func() { e.root.Send(e.subscriber, pubsub.FollowSlots{}) },
 	})
 	e.registry = newRegistry(e)
@@ -351,11 +330,8 @@ func (e *Engine) newGrantID() string {
 	return string(strconv.AppendUint(id, number, 10))
 }
 
-func salt() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:saltBits/8]) // its documentation says that it never fails
-	return binary.LittleEndian.Uint64(b[:])
-}
+// ID returns the runtime's UUID.
+func (e *Engine) ID() string { return e.id }
 
 // System returns the actor system that the engine runs in.
 func (e *Engine) System() *actor.ActorSystem { return e.system }

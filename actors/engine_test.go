@@ -74,8 +74,8 @@ func TestEngine_RenewalsHaveAGatewayOfTheirOwn(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer client.Close()
 	e, err := Start(Config{
-		Client: client, ID: "f4a0c9de-8f0f-4d4e-b7b9-5d1c3b1d2e4f", Policy: wait.Policy{Lease: time.Minute, HandoffMax: 1, MaxWaiters: 1}, RenewBatch: 1,
-		Logger: slog.New(slog.DiscardHandler), Jitter: func(time.Duration) time.Duration { return 0 },
+		Client: client, Policy: wait.Policy{Lease: time.Minute, HandoffMax: 1, MaxWaiters: 1}, RenewBatch: 1,
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	for i := range e.lanes {

@@ -134,9 +134,8 @@ func TestRegistry_AnswersEveryRequest(t *testing.T) {
 	defer client.Close()
 	for round := range 20 {
 		e, err := Start(Config{
-			Client: client, ID: "f4a0c9de-8f0f-4d4e-b7b9-5d1c3b1d2e4f", Logger: slog.New(slog.DiscardHandler), RenewBatch: 1,
+			Client: client, Logger: slog.New(slog.DiscardHandler), RenewBatch: 1,
 			Policy: wait.Policy{Lease: time.Minute, HandoffMax: 10, MaxWaiters: 100},
-			Jitter: func(d time.Duration) time.Duration { return rand.N(d + 1) },
 		})
 		require.NoError(t, err)
 		e.registry.sweepEvery = time.Microsecond
