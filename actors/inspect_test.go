@@ -46,7 +46,7 @@ func inspectEngine(results ...rpc.Result) (*Engine, *lease.Address, *received, *
 	e.policy.Lease = 30 * time.Second
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	m.shard.lane.gateway = g
-	return e, &m.address, got, g
+	return e, orders, got, g
 }
 
 func noReply(class scripts.Class, text string) rpc.Result {

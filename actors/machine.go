@@ -4,20 +4,21 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/actors/counter"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/lock"
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// newMachine makes the machine for a name, chosen by the properties of its kind.
-func newMachine(e *Engine, m *member) wait.Machine {
-	policy, address := &e.policy, &m.address
+// newMachine makes the machine for a name, chosen by the properties of its kind. `last` is the machine of the actor's last name, or nil.
+func newMachine(e *Engine, m *member, address *lease.Address, last wait.Machine) wait.Machine {
+	policy := &e.policy
 	switch kind := address.Kind; {
 	case kind.Counting != nil:
 		return counter.New(policy, address)
 	case kind.Spins:
 		policy = &e.spinning
 	}
-	return lock.New(policy, address, m)
+	return lock.New(policy, address, m, last)
 }
 
 // effectBuffers has buffers for the effects of a step. A step needs a buffer only for a moment, so the buffers are reused.

@@ -16,13 +16,17 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// registry finds the actor of a name, or spawns it, and stops the actor when it has been idle for a while. The registry is an object with
-// mutexes, not an actor, so that a request reaches the lock's actor without another message.
+// registry finds the actor of a name, or provides one. The registry is an object with mutexes, not an actor, so that a request reaches the lock's
+// actor without another message.
+//
+// When an actor has been idle for a while, it loses its name and becomes a spare: a name that has no actor yet gets a spare, or a new actor if there
+// is none. A spare that nobody needs is stopped a little later. Programs may use each name only once. For such a program, to start and stop an actor
+// for each name would take a quarter of the runtime's CPU time.
 //
 // protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor. It adds a message
 // to the count before the message is sent, and subtracts the message after the actor has handled it. The registry also keeps track of whether the
-// actor's machine is idle. A shard removes an actor only when the machine is idle and no message is on its way, and an actor stops only after it has
-// been removed. The shard's mutex guards the count and the removal. A later request spawns another actor.
+// actor's machine is idle. A shard removes an actor only when the machine is idle and no message is on its way, and an actor stops or gets another
+// name only after it has been removed. The shard's mutex guards the count and the removal.
 type registry struct {
 	engine     *Engine
 	shards     [shardCount]shard
@@ -42,7 +46,9 @@ type shard struct {
 	mu       sync.Mutex
 	members  map[memberKey]*member
 	idle     []*member // actors that the next sweep looks at
+	spare    []*member // actors without a name; the next sweep stops those that are left then
 	sweeper  clock.Timer
+	sweeping bool // the sweeper is set
 	stage    wait.Stage
 	spawning *member // the member whose actor SpawnNamed is starting; the functions in props return its shell and its mailbox
 }
@@ -54,20 +60,20 @@ type memberKey struct {
 
 func keyOf(a *lease.Address) memberKey { return memberKey{a.Kind.Family, a.Raw} }
 
-// member is the registry's entry for the actor of one name. It contains the actor's shell and mailbox, so that all memory that one message touches
-// lies close together.
+// member is the registry's entry for an actor. It contains the actor's shell and mailbox, so that all memory that one message touches lies close
+// together.
 type member struct {
-	address lease.Address // a copy, because the address in the first request belongs to the user's handle
 	shard   *shard
 	mailbox mailbox.Mailbox
 	shell   shell
 
 	// under the shard's mutex
-	coming  int  // messages on their way
-	used    bool // since the last sweep
-	idle    bool // the machine of this actor was idle after the last message
-	listed  bool // the shard's list `idle` contains it
-	awaited bool // a Shutdown waits for it
+	key     memberKey // of its name, or of its last name if it is a spare
+	coming  int       // messages on their way
+	used    bool      // since the last sweep
+	idle    bool      // the machine of this actor was idle after the last message
+	listed  bool      // the shard's list `idle` contains it
+	awaited bool      // a Shutdown waits for it
 }
 
 // Send gives the actor a message. It posts straight into the mailbox, because a send to a PID would first have to look up the PID.
@@ -163,8 +169,12 @@ func (r *registry) demandsMissed() {
 // notifies the engine.
 func (r *registry) enter(stage wait.Stage) {
 	for i := range r.shards {
-		for _, m := range r.shards[i].enter(stage) {
+		members, spare := r.shards[i].enter(stage)
+		for _, m := range members {
 			m.Send(routed{wait.Close{Stage: stage}})
+		}
+		for _, m := range spare {
+			m.stop()
 		}
 	}
 	switch stage {
@@ -184,7 +194,7 @@ func (s *shard) admit(a *lease.Address) *member {
 	}
 	m := s.members[keyOf(a)]
 	if m == nil {
-		m = s.spawn(a)
+		m = s.provide(a)
 	}
 	m.coming, m.used = m.coming+1, true
 	return m
@@ -221,30 +231,43 @@ func (s *shard) count() int {
 	return len(s.members)
 }
 
+// provide gives a name an actor: a spare, or a new one. A spare takes over the name when it handles the first request for it.
+func (s *shard) provide(a *lease.Address) *member {
+	var m *member
+	if last := len(s.spare) - 1; last >= 0 {
+		m, s.spare = s.spare[last], s.spare[:last]
+	} else {
+		m = s.spawn(a)
+	}
+	m.key = keyOf(a)
+	s.members[m.key] = m
+	return m
+}
+
 // spawn starts an actor. SpawnNamed returns only after the actor has handled actor.Started, so the actor handles this message under the shard's
 // mutex.
 func (s *shard) spawn(a *lease.Address) *member {
 	r := s.registry
-	m := &member{address: *a, shard: s}
-	m.shell.init(r.engine, m, s.stage)
+	m := &member{shard: s}
+	m.shell.init(r.engine, m, a, s.stage)
 	s.spawning = m
 	number := strconv.FormatUint(r.spawned.Add(1), 10)
-	_, err := r.engine.lockRoot.SpawnNamed(s.props, "holdfast-"+r.engine.id+"/"+number+":"+a.Raw)
+	_, err := r.engine.lockRoot.SpawnNamed(s.props, "holdfast-"+r.engine.id+"/"+number)
 	if err != nil {
 		panic(err) // impossible: two actors would have the same number
 	}
-	s.members[keyOf(a)] = m
 	r.living.add()
 	return m
 }
 
-func (s *shard) enter(stage wait.Stage) (members []*member) {
+func (s *shard) enter(stage wait.Stage) (members, spare []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stage <= s.stage {
-		return nil
+		return nil, nil
 	}
-	s.stage, s.idle = stage, nil
+	spare = s.spare
+	s.stage, s.idle, s.spare = stage, nil, nil
 	if s.sweeper != nil {
 		s.sweeper.Stop()
 	}
@@ -256,7 +279,7 @@ func (s *shard) enter(stage wait.Stage) (members []*member) {
 		m.coming++
 		members = append(members, m)
 	}
-	return members
+	return members, spare
 }
 
 // handled notes that the actor has handled a message, and whether the actor's machine is idle now. If the machine is idle and no message is on its
@@ -273,7 +296,7 @@ func (m *member) handled(counted, idle bool) (removed bool) {
 	switch {
 	case !idle || m.coming > 0:
 	case s.stage > wait.Running:
-		delete(s.members, keyOf(&m.address))
+		delete(s.members, m.key)
 		return true
 	case !m.listed:
 		s.list(m)
@@ -289,28 +312,32 @@ func (m *member) stop() { m.mailbox.PostSystemMessage(&actor.Stop{}) }
 func (s *shard) list(m *member) {
 	m.listed = true
 	s.idle = append(s.idle, m)
-	if len(s.idle) > 1 {
+	s.setSweeper()
+}
+
+func (s *shard) setSweeper() {
+	if s.sweeping {
 		return
 	}
-	if s.sweeper == nil {
+	if s.sweeping = true; s.sweeper == nil {
 		s.sweeper = s.registry.engine.clock.AfterFunc(s.registry.sweepEvery, s.sweep)
 	} else {
 		s.sweeper.Reset(s.registry.sweepEvery)
 	}
 }
 
-// sweep stops the actors that have not been used since the last sweep.
+// sweep makes spares of the actors that have not been used since the last sweep, and stops the earlier spares that are left.
 func (s *shard) sweep() {
 	for _, m := range s.removeUnused() {
 		m.stop()
 	}
 }
 
-func (s *shard) removeUnused() (members []*member) {
+func (s *shard) removeUnused() (unneeded []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.idle
-	s.idle = nil
+	unneeded, s.idle, s.spare, s.sweeping = s.spare, nil, nil, false
 	for _, m := range before {
 		m.listed = false
 		switch {
@@ -319,11 +346,14 @@ func (s *shard) removeUnused() (members []*member) {
 			m.used = false
 			s.list(m)
 		default:
-			delete(s.members, keyOf(&m.address))
-			members = append(members, m)
+			delete(s.members, m.key)
+			s.spare = append(s.spare, m)
 		}
 	}
-	return members
+	if len(s.spare) > 0 {
+		s.setSweeper()
+	}
+	return unneeded
 }
 
 // stopped notes that an actor has stopped.

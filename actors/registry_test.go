@@ -48,15 +48,18 @@ func (r *received) InvokeSystemMessage(message any) {
 	r.stopped = r.stopped || stop
 }
 
+// orders is the lock of the test actor.
+var orders = &lease.Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}
+
 // newTestRegistry returns a registry with one test actor, that actor, and the messages that it has received.
 func newTestRegistry() (*registry, *member, *received) {
 	e := &Engine{workers: &mailbox.Workers{}, clock: clock.NewSystem(), recorder: trace.New(clock.NewSystem(), nil, nil), shard: func(string) uint64 { return 0 }}
 	e.registry = newRegistry(e)
 	got := &received{}
-	m := &member{address: lease.Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, shard: &e.registry.shards[0]}
+	m := &member{shard: &e.registry.shards[0], key: keyOf(orders)}
 	m.mailbox.RegisterHandlers(got, actor.NewSynchronizedDispatcher(300))
 	m.mailbox.Start()
-	m.shard.members[keyOf(&m.address)] = m
+	m.shard.members[m.key] = m
 	e.registry.living.add()
 	return e.registry, m, got
 }
@@ -69,25 +72,66 @@ func newAcquire(a *lease.Address) *wait.Request {
 func TestRegistry_WhatIsOnItsWayKeepsAnActor(t *testing.T) {
 	t.Parallel()
 	r, m, got := newTestRegistry()
-	request := newAcquire(&m.address)
+	request := newAcquire(orders)
 	r.request(request)
-	r.tell(&m.address, wait.CancelRequest{Request: request})
+	r.tell(orders, wait.CancelRequest{Request: request})
 	require.False(t, m.handled(true, true), "the cancel is on its way")
 	m.shard.sweep()
 	require.False(t, m.handled(true, false))
 	m.shard.sweep()
 	require.False(t, m.handled(false, true))
 	m.shard.sweep()
-	r.tell(&m.address, wait.LookAround{})
+	r.tell(orders, wait.LookAround{})
 	assert.Len(t, got.messages, 3, "it was used since the last sweep")
 	m.shard.sweep()
 	require.False(t, m.handled(true, true))
 	m.shard.sweep()
 	assert.False(t, got.stopped, "it was used since the last sweep")
 	m.shard.sweep()
-	assert.True(t, got.stopped)
-	r.tell(&m.address, wait.LookAround{})
+	r.tell(orders, wait.LookAround{})
 	assert.Len(t, got.messages, 3, "the registry no longer knows the actor")
+	assert.False(t, got.stopped, "another name may need it")
+	m.shard.sweep()
+	assert.True(t, got.stopped)
+}
+
+// spareActor returns a registry whose test actor is a spare.
+func spareActor() (*registry, *member, *received) {
+	r, m, got := newTestRegistry()
+	m.handled(false, true)
+	m.shard.sweep()
+	return r, m, got
+}
+
+func TestRegistry_ASpareGetsAnotherName(t *testing.T) {
+	t.Parallel()
+	r, m, got := spareActor()
+	invoices := &lease.Address{Kind: scripts.FairLock, Name: "invoices", Raw: "invoices"}
+	request := newAcquire(invoices)
+	r.request(request)
+	r.tell(orders, wait.LookAround{})
+	require.Equal(t, []any{request}, got.messages)
+	m.shard.sweep()
+	assert.False(t, got.stopped, "it is in use")
+	require.False(t, m.handled(true, true))
+	m.shard.sweep()
+	m.shard.sweep()
+	r.tell(invoices, wait.LookAround{})
+	assert.Len(t, got.messages, 1, "it is a spare again")
+	m.shard.sweep()
+	assert.True(t, got.stopped)
+}
+
+func TestRegistry_CloseStopsSpares(t *testing.T) {
+	t.Parallel()
+	r, m, got := spareActor()
+	r.enter(wait.Draining)
+	assert.Empty(t, got.messages)
+	assert.True(t, got.stopped)
+	m.stopped()
+	<-r.drained.zero
+	r.enter(wait.Closing)
+	<-r.living.zero
 }
 
 // While the runtime closes, a new request is refused, and a message about an earlier request still arrives. When the last actor has stopped,
@@ -95,13 +139,13 @@ func TestRegistry_WhatIsOnItsWayKeepsAnActor(t *testing.T) {
 func TestRegistry_Closing(t *testing.T) {
 	t.Parallel()
 	r, m, got := newTestRegistry()
-	first, second := newAcquire(&m.address), newAcquire(&m.address)
+	first, second := newAcquire(orders), newAcquire(orders)
 	r.request(first)
 	r.enter(wait.Closing)
 	r.request(second)
 	require.Len(t, second.Answered, 1)
 	assert.ErrorIs(t, second.Err, protocol.ErrClosed)
-	r.tell(&m.address, wait.CancelRequest{Request: first})
+	r.tell(orders, wait.CancelRequest{Request: first})
 	assert.Equal(t, []any{first, routed{wait.Close{Stage: wait.Closing}}, routed{wait.CancelRequest{Request: first}}}, got.messages)
 	assert.False(t, m.handled(true, false))
 	assert.False(t, m.handled(true, true), "the cancel is on its way")
@@ -127,11 +171,12 @@ func TestRegistry_Draining(t *testing.T) {
 	<-r.drained.zero
 }
 
-// Every request is answered, even while sweeps stop its actor again and again, and even if a Close overtakes the request.
+// Every request is answered, even while sweeps stop its actor or rename it again and again, and even if a Close overtakes the request.
 func TestRegistry_AnswersEveryRequest(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})
 	defer client.Close()
+	kinds := []*scripts.Kind{scripts.Lock, scripts.FencedLock, scripts.FairLock, scripts.WriteLock}
 	for round := range 20 {
 		e, err := Start(Config{
 			Client: client, Logger: slog.New(slog.DiscardHandler), RenewBatch: 1,
@@ -144,7 +189,7 @@ func TestRegistry_AnswersEveryRequest(t *testing.T) {
 		for range 8 {
 			all.Go(func() {
 				for i := range 100 {
-					a, err := e.Address(scripts.Lock, "name "+strconv.Itoa(rand.IntN(30)))
+					a, err := e.Address(kinds[rand.IntN(len(kinds))], "name "+strconv.Itoa(rand.IntN(30)))
 					assert.NoError(t, err)
 					ctx, cancel := context.WithTimeout(context.Background(), rand.N(time.Millisecond))
 					sent.Add(1)
@@ -152,6 +197,8 @@ func TestRegistry_AnswersEveryRequest(t *testing.T) {
 					e.AcquireAsync(ctx, &a, wait.AcquireSpec{}, hold, func(err error) {
 						answered.Add(1)
 						if err == nil {
+							assert.Equal(t, a.Name, hold.Address().Name)
+							assert.Equal(t, a.Kind, hold.Address().Kind)
 							e.ReleaseAsync(hold)
 						}
 					})
@@ -168,5 +215,6 @@ func TestRegistry_AnswersEveryRequest(t *testing.T) {
 		assert.NoError(t, e.Close(context.Background()))
 		all.Wait()
 		assert.Equal(t, sent.Load(), answered.Load())
+		assert.Less(t, e.registry.spawned.Load(), uint64(sent.Load()), "actors are used again")
 	}
 }

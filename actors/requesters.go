@@ -125,5 +125,5 @@ func (a *shell) tellLost(h *lease.Hold, err error) {
 
 // tell sends a message about this lock to a requester. It uses the outbox, because delivery may block.
 func (a *shell) tell(requester lease.Ref, message any, system bool) {
-	a.engine.outbox.Post(requester.(*actor.PID), outbox.Message{Lock: a.member.address.Name, Content: message, System: system})
+	a.engine.outbox.Post(requester.(*actor.PID), outbox.Message{Lock: a.address.Name, Content: message, System: system})
 }

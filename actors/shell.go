@@ -15,15 +15,16 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// shell is the actor of one name in one family. It receives messages, calls the step of its machine, and carries out the effects. The registry spawns
-// it for the first request, and stops it when it is idle. A shell never blocks: it sends calls to the gateway and subscriptions to the subscriber,
-// and receives the answers as messages.
+// shell is the actor of one name in one family. It receives messages, calls the step of its machine, and carries out the effects. When it has been
+// idle for a while, the registry may give it another name, or stop it. A shell never blocks: it sends calls to the gateway and subscriptions to the
+// subscriber, and receives the answers as messages.
 type shell struct {
 	// fixed at construction
 	engine *Engine
 	member *member // the registry's entry for this actor
 
 	// owned by the actor; touched only in Receive
+	address    *lease.Address // a copy, because the address in the first request belongs to the user's handle
 	machine    wait.Machine
 	requesters wait.Requesters
 	timer      clock.Timer
@@ -33,8 +34,20 @@ type shell struct {
 }
 
 // init prepares the shell for its first message.
-func (a *shell) init(e *Engine, m *member, stage wait.Stage) {
-	*a = shell{engine: e, member: m, machine: newMachine(e, m), stage: stage, idle: true}
+func (a *shell) init(e *Engine, m *member, address *lease.Address, stage wait.Stage) {
+	*a = shell{engine: e, member: m, stage: stage, idle: true}
+	a.name(address)
+}
+
+// name makes the shell the actor of a name. Its machine was idle, so nothing of the last name is left, except perhaps messages on their way. They do no
+// harm: they are about grants, channels or calls that the new machine does not have.
+func (a *shell) name(address *lease.Address) {
+	a.stopTimer()
+	own := *address
+	a.address, a.machine = &own, newMachine(a.engine, a.member, &own, a.machine)
+	if a.stage != wait.Running {
+		a.machine.Step(a.engine.clock.Now(), wait.Close{Stage: a.stage}) // the machine is empty, so the step has no effects
+	}
 }
 
 // Receive is the actor's only entry.
@@ -42,7 +55,6 @@ func (a *shell) Receive(c actor.Context) {
 	message, counted := c.Message(), false
 	switch m := message.(type) {
 	case *actor.Started:
-		a.start(c)
 		return
 	case *actor.Stopping:
 		a.stopTimer()
@@ -57,13 +69,6 @@ func (a *shell) Receive(c actor.Context) {
 	}
 	a.handle(c, message)
 	a.report(counted)
-}
-
-// start runs under the mutex of the shard that spawns the actor.
-func (a *shell) start(c actor.Context) {
-	if a.stage != wait.Running {
-		a.machine.Step(a.engine.clock.Now(), wait.Close{Stage: a.stage}) // the machine is empty, so the step has no effects
-	}
 }
 
 // report tells the registry that a message has been handled.
@@ -89,7 +94,7 @@ func (a *shell) handle(c actor.Context, message any) {
 		call, last := m.Call.Tag.(wait.Call), m.Last
 		result, told := call.Answered(m)
 		if told != nil {
-			a.engine.registry.tellOthers(&a.member.address, told)
+			a.engine.registry.tellOthers(a.address, told)
 		}
 		a.step(c, result)
 		if last {
@@ -102,6 +107,9 @@ func (a *shell) handle(c actor.Context, message any) {
 		if m.Routed && a.stage >= wait.Closing {
 			a.engine.refuse(m)
 			return
+		}
+		if m.Routed && keyOf(m.Address) != keyOf(a.address) {
+			a.name(m.Address)
 		}
 		if m.Requester == nil || a.admit(c, m) {
 			a.request = m
@@ -122,7 +130,7 @@ func (a *shell) handle(c actor.Context, message any) {
 func (a *shell) onClose(c actor.Context, m wait.Close) {
 	a.stage = max(a.stage, m.Stage)
 	if m.Stage == wait.Closing && a.leased() {
-		a.engine.cutOff(a.member.address.Name)
+		a.engine.cutOff(a.address.Name)
 	}
 	a.step(c, m)
 }
@@ -162,7 +170,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 		case wait.DoDrop:
 			a.engine.watchdog.Drop(e.Grant)
 		case wait.DoWatch:
-			c.Send(a.engine.subscriber, pubsub.Subscribe{Channel: e.Channel, Name: a.member.address.Name, Who: a.member})
+			c.Send(a.engine.subscriber, pubsub.Subscribe{Channel: e.Channel, Name: a.address.Name, Who: a.member})
 		case wait.DoUnwatch:
 			c.Send(a.engine.subscriber, pubsub.Unsubscribe{Channel: e.Channel, Who: a.member})
 		case wait.DoLinger:
@@ -174,7 +182,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 		case wait.DoEmit:
 			a.engine.events.Emit(e.Event)
 		case wait.DoLeave:
-			a.engine.leave(a.member.address.Name, e.Err)
+			a.engine.leave(a.address.Name, e.Err)
 		case wait.DoReport:
 			a.engine.recorder.Waiting(e.Request.Span, *e.Waiting)
 			a.engine.events.Emit(*e.Waiting)
@@ -233,7 +241,7 @@ func (a *shell) recoverFrom(c actor.Context) {
 	if value == nil {
 		return
 	}
-	name := a.member.address.Name
+	name := a.address.Name
 	a.engine.events.Emit(protocol.ActorPanicked{Name: name, Value: value, Stack: string(debug.Stack())})
 	r := a.request
 	a.request = nil

@@ -85,7 +85,7 @@ func (s *State) receive(now time.Duration, message any) {
 	case wait.CancelRequest:
 		s.onCancel(now, m)
 	case wait.ChannelReady:
-		if s.subscription.Watch != wait.Unwatched {
+		if s.subscription.Watch != wait.Unwatched && m.Channel == s.subscription.Channel {
 			s.subscription.Confirm()
 			s.wake(now + s.Policy.Spread(m.Among)) // after a reconnection every waiter of the process tries again
 		}

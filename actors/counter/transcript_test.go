@@ -223,7 +223,7 @@ func (p *countPlayer) print(e *wait.Effect) {
 	case wait.DoAnswer:
 		p.printAnswer(e.Request)
 	default:
-		p.Writef("%s", machinetest.LineOf(e.Do, e.At, e.Event))
+		p.WriteEffect(e)
 	}
 }
 

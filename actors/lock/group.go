@@ -12,14 +12,19 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// New makes the machine of a lock: a Group if the lock may have several contenders or grants at a time, otherwise a State.
-func New(policy *wait.Policy, address *lease.Address, self lease.Actor) wait.Machine {
+// New makes the machine of a lock: a Group if the lock may have several contenders or grants at a time, otherwise a State. A State may take over the
+// memory of the last machine of the same actor (`last`, which is nil if there is none).
+func New(policy *wait.Policy, address *lease.Address, self lease.Actor, last wait.Machine) wait.Machine {
 	if address.Kind.Many() {
 		many := &Group{}
 		many.init(policy, address, self)
 		return many
 	}
-	one := &State{}
+	one, _ := last.(*State)
+	if one == nil {
+		one = &State{}
+	}
+	*one = State{holds: one.holds[:0], releasers: one.releasers[:0]}
 	one.init(policy, address, self)
 	return one
 }

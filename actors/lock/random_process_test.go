@@ -53,7 +53,7 @@ func newProc(w *world, name string, policy wait.Policy) *proc {
 	if w.hasty {
 		p.policy.Patience = machinetest.Lease
 	}
-	p.state = New(&p.policy, &lease.Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"}, nil)
+	p.state = New(&p.policy, &lease.Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"}, nil, nil)
 	p.checker = newStepChecker(p.state)
 	return p
 }

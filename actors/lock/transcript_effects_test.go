@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/wait"
-	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -35,15 +34,8 @@ func (p *player) print(e *wait.Effect) {
 		p.Writef("keep %s until=%v", e.Grant.ID, e.Grant.Until())
 	case wait.DoDrop:
 		p.Writef("drop %s", e.Grant.ID)
-	case wait.DoWatch:
-		p.Channel = e.Channel
-		if _, row, is := strings.Cut(e.Channel, ":crowd:"); is {
-			p.Writef("watch row %s", row)
-			return
-		}
-		fallthrough
 	default:
-		p.Writef("%s", machinetest.LineOf(e.Do, e.At, e.Event))
+		p.WriteEffect(e)
 	}
 }
 

@@ -52,7 +52,7 @@ func newPlayer(t *testing.T, title string) *player {
 
 // start makes the machine and its checker.
 func (p *player) start() {
-	p.state = New(&p.Policy, &lease.Address{Kind: p.Kind, Name: "orders", Raw: "orders"}, nil)
+	p.state = New(&p.Policy, &lease.Address{Kind: p.Kind, Name: "orders", Raw: "orders"}, nil, nil)
 	p.checker = newStepChecker(p.state)
 }
 

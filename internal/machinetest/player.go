@@ -198,8 +198,19 @@ func (p *Player) Writef(format string, args ...any) {
 	fmt.Fprintln(&p.Out, text)
 }
 
-// LineOf formats an effect that locks and counters have in common.
-func LineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
+// WriteEffect writes a line for an effect that locks and counters have in common.
+func (p *Player) WriteEffect(e *wait.Effect) {
+	line := lineOf(e.Do, e.At, e.Event)
+	if e.Do == wait.DoWatch {
+		p.Channel = e.Channel
+		if _, row, is := strings.Cut(e.Channel, ":crowd:"); is {
+			line += " row " + row
+		}
+	}
+	p.Writef("%s", line)
+}
+
+func lineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
 	switch do {
 	case wait.DoWatch:
 		return "watch"
