@@ -452,8 +452,8 @@ func (s *State) stayOut(now time.Duration, m *callDone) {
 			Sent: m.sent, Began: s.turn.start, Longest: s.Policy.HandoffFor, Receivers: m.receivers + s.beside, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
 			Crowds: s.member == nil && s.Policy.Standalone,
 		})
-	case m.call.terms.TurnEnds && m.receivers > 0:
-		s.turns.Yield(now, m.sent)
+	case s.Address.Kind.Queued && !m.inherits: // an heir has the lock already
+		s.turns.Yield(&s.Policy.Policy, now, m.sent, m.call.terms.TurnEnds && m.receivers > 0)
 	}
 }
 

@@ -127,9 +127,17 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	}
 }
 
-// Yield makes this process pause for a slot after a release that was sent at the instant `sent`, so that other kinds of lock can get the lock. It is
-// called only for kinds that do not take turns among processes.
-func (y *Turns) Yield(now, sent time.Duration) { y.until = now + min(now-sent, yieldMax) }
+// Yield decides how long this process pauses after a confirmed release that was sent at the instant `sent`. It is called only for locks with a queue
+// in Redis: among their own waiters, processes do not take turns. The process pauses for a slot if waiters of other kinds of lock were notified, and
+// for a gap if one is due.
+func (y *Turns) Yield(p *Policy, now, sent time.Duration, notified bool) {
+	switch {
+	case y.gaps.released(p, now, sent, false, false):
+		y.until = now + gap
+	case notified:
+		y.until = now + min(now-sent, yieldMax)
+	}
+}
 
 // Refusal describes an attempt that found the lock held by another process.
 type Refusal struct {
@@ -179,7 +187,7 @@ func (y *Turns) Waited() { y.attendance.waited = true }
 // OpensAt returns the instant from which an attempt may be made, or 0 if it may be made at once.
 func (y *Turns) OpensAt() time.Duration { return y.until }
 
-// GapDue reports whether a process that is alone should leave the lock free for a moment.
+// GapDue reports whether a process that is alone, or that is alone in the queue of a lock, should leave the lock free for a moment.
 func (y *Turns) GapDue(p *Policy, now time.Duration) bool { return y.gaps.due(p, now) }
 
 // MereListeners returns the number of subscribers that are believed not to want the lock.
@@ -343,7 +351,7 @@ func (y *Turns) Joined(now time.Duration) {
 type gaps struct {
 	last  time.Duration // server time of the newest release that is known
 	since time.Duration // when the newest gap began
-	freed time.Duration // when this process's own release was executed, or 0 if another process has held the lock since
+	freed time.Duration // when this process's own release was executed, or 0 if the lock has been taken since
 	open  time.Duration // total time for which the lock has been free since the newest gap
 }
 
@@ -385,6 +393,7 @@ func (g *gaps) taken(p *Policy, now, sent time.Duration) {
 	case g.freed != 0:
 		g.open += free
 	}
+	g.freed = 0
 }
 
 func (g *gaps) begin(now time.Duration) bool {

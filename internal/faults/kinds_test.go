@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -103,28 +104,16 @@ func assertWoken(t *testing.T, waiter locktest.Kind, held *holdfast.Lease, waiti
 func TestFault_KindsTakeTurns(t *testing.T) {
 	t.Parallel()
 	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {
-		if holder.Name == waiter.Name || waiter.Deaf { // a waiter that polls may miss the moments in which the lock is free
+		if holder.Name == waiter.Name || waiter.Deaf { // a waiter that polls may miss the moments in which the lock is free: see below
 			return
 		}
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		hold := func(lock *holdfast.Lock) error {
-			return lock.Do(ctx, func(context.Context) error {
-				<-time.After(time.Millisecond)
-				return nil
-			})
-		}
-		var all sync.WaitGroup
-		for range 2 {
-			all.Go(func() {
-				for hold(holder.Lock(first, "orders")) == nil {
-				}
-			})
-		}
+		all := wantAlways(ctx, holder.Lock(first, "orders"))
 		longest := time.Duration(0)
 		for range locktest.Scaled(20, 5) {
 			asked := time.Now()
-			err := hold(waiter.Lock(other, "orders"))
+			err := holdBriefly(ctx, waiter.Lock(other, "orders"))
 			longest = max(longest, time.Since(asked))
 			if !assert.NoError(t, err) {
 				break
@@ -134,6 +123,65 @@ func TestFault_KindsTakeTurns(t *testing.T) {
 		all.Wait()
 		assert.Less(t, longest, turnsIn)
 	}, remote{})
+}
+
+// wantAlways starts two goroutines that want a lock all the time, until ctx ends.
+func wantAlways(ctx context.Context, lock *holdfast.Lock) *sync.WaitGroup {
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for holdBriefly(ctx, lock) == nil {
+			}
+		})
+	}
+	return &all
+}
+
+func holdBriefly(ctx context.Context, lock *holdfast.Lock) error {
+	return lock.Do(ctx, func(context.Context) error {
+		<-time.After(time.Millisecond)
+		return nil
+	})
+}
+
+// In TestFault_PollersGetTheirTurn, two goroutines want a lock all the time. A client of another process or of the same one wants the lock as another
+// kind, and only polls. No message tells it that the lock is free. So the two must leave the lock free for a moment, about once a second.
+func TestFault_PollersGetTheirTurn(t *testing.T) {
+	t.Parallel()
+	const every, polledIn = 10 * time.Millisecond, 3 * time.Second
+	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {
+		if holder.Name == waiter.Name || waiter.Queued { // a try for a fair lock does not overtake the queue
+			return
+		}
+		all, stop := context.WithCancel(t.Context())
+		defer stop()
+		busy := wantAlways(all, holder.Lock(first, "orders"))
+		for range locktest.Scaled(3, 1) {
+			ctx, cancel := context.WithTimeout(t.Context(), polledIn)
+			lease, err := poll(ctx, waiter, waiter.Lock(other, "orders"), every)
+			cancel()
+			if assert.NoError(t, err) {
+				locktest.Release(t, lease)
+			}
+			<-time.After(every)
+		}
+		stop()
+		busy.Wait()
+	}, remote{})
+}
+
+// poll acquires a lock without the help of messages.
+func poll(ctx context.Context, kind locktest.Kind, lock *holdfast.Lock, every time.Duration) (*holdfast.Lease, error) {
+	if kind.Deaf {
+		return lock.Acquire(ctx, holdfast.WithBackoff(holdfast.Backoff{Initial: every, Max: every}))
+	}
+	for {
+		<-time.After(every)
+		lease, err := lock.TryAcquire(ctx)
+		if !errors.Is(err, holdfast.ErrNotAcquired) || ctx.Err() != nil {
+			return lease, err
+		}
+	}
 }
 
 // remote is a client's hook. Each of the client's calls takes as long as on a network, so that replies do not always come before messages.
