@@ -32,7 +32,7 @@ if not result then
     redis.call('decrby', latch, times)
   else
     redis.call('del', latch)
-    if count > 0 then redis.call(publish, channel, '0') end
+    if count > 0 then redis.pcall(publish, channel, '0') end -- a refusal is ignored: waiters read the count a little later
   end
 end
 forget(4)

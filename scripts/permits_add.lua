@@ -24,11 +24,13 @@ local late = in_time(not_after)
 if late then return late end
 local result = redis.call('get', attempt)
 if not result then
-  local _, _, foreign = permits_of(permits, timeouts)
+  local free, _, foreign = permits_of(permits, timeouts)
   if foreign then return foreign end
-  result = string.format('%.0f', redis.call('incrby', permits, number))
-  if number > 0 then redis.call(publish, channel, number) end
-  redis.call('set', attempt, result, 'px', keep)
+  result = string.format('%.0f', (free or 0) + number)
+  redis.call('set', attempt, result, 'px', keep) -- before the number changes: without the right to SET, nothing is added
+  local reply = redis.pcall('incrby', permits, number)
+  if type(reply) == 'table' then redis.call('del', attempt); return reply end
+  if number > 0 then redis.pcall(publish, channel, number) end -- a refusal is ignored: waiters find the permits a little later
 end
 forget(5)
 return {request, tonumber(result)}

@@ -29,7 +29,7 @@ if not result then
   if not free or all ~= number then
     result = free and (free + number - all) or number
     redis.call('set', permits, string.format('%.0f', result), 'keepttl')
-    redis.call(publish, channel, number)
+    redis.pcall(publish, channel, number) -- a refusal is ignored: waiters find the permits a little later
   end
   result = string.format('%.0f', result or free)
   redis.call('set', attempt, result, 'px', keep)

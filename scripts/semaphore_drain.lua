@@ -21,8 +21,9 @@ if not result then
   local count, foreign = count_of(semaphore)
   if foreign then return foreign end
   result = string.format('%.0f', count or 0)
-  if count then redis.call('decrby', semaphore, result) end -- not SET, which would remove a TTL that somebody has set
-  redis.call('set', attempt, result, 'px', keep)
+  redis.call('set', attempt, result, 'px', keep) -- before the count changes: without the right to SET, nothing is taken
+  local reply = count and redis.pcall('decrby', semaphore, result) -- not SET, which would remove a TTL that somebody has set
+  if type(reply) == 'table' then redis.call('del', attempt); return reply end
 end
 forget(3)
 return {request, tonumber(result)}

@@ -3,6 +3,8 @@ package faults_test
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
+	"math"
 	"os"
 	"regexp"
 	"strings"
@@ -131,30 +133,96 @@ func TestFault_RefusedPermitIsNotLost(t *testing.T) {
 	}
 }
 
-// A release or a count-down whose result Redis may not keep, because the user lacks the right to SET, is refused as a whole: the caller may repeat it.
+// If the user lacks a right, ReleaseID releases all the permits or none, no matter how many there are. No permit is lost.
+func TestFault_RefusedReleaseOfManyPermits(t *testing.T) {
+	t.Parallel()
+	const many = 5000
+	p := locktest.OnServerOfItsOwn(t)
+	for _, missing := range []string{"-incrby", "-zrem", "-set", "-del", "-publish"} {
+		user := p.Another(t).Name
+		allow := func(rule string) {
+			require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, "on", ">right", "allkeys", "allchannels", rule).Err())
+		}
+		allow("+@all")
+		rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: user, Password: "right"}), holdfast.Options{})
+		s := rt.PermitSemaphore(user)
+		var ids []string
+		var held []redis.Z
+		for i := range many {
+			permit := fmt.Sprintf("hfp1%012d", i)
+			ids = append(ids, hex.EncodeToString([]byte(permit)))
+			held = append(held, redis.Z{Score: math.MaxInt32 * 1000, Member: permit})
+		}
+		require.NoError(t, p.Redis.ZAdd(t.Context(), "{"+user+"}:timeout", held...).Err())
+		require.NoError(t, p.Redis.Set(t.Context(), user, 0, 0).Err())
+		allow(missing)
+		refused := s.ReleaseID(t.Context(), append(ids, ids[0])...)
+		allow("+@all")
+		n, err := s.Permits(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, many, n, missing)
+		free, err := s.Available(t.Context())
+		require.NoError(t, err)
+		if refused != nil {
+			assert.ErrorContains(t, refused, "can't run this command", missing)
+			assert.Equal(t, 0, free, missing)
+		} else { // not each release needs each right
+			assert.Equal(t, many, free, missing)
+		}
+	}
+}
+
+// If the user lacks a right that an operation on a count needs, the operation is refused as a whole: the caller may repeat it. Redis must be able to
+// keep the result of the operation, which needs the right to SET.
 func TestFault_RefusedCountDoesNotCount(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
-	require.NoError(t, p.Redis.ACLSetUser(t.Context(), "some", "on", ">right", "allkeys", "allchannels", "+@all", "-set").Err())
-	rt, other := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: "some", Password: "right"}), holdfast.Options{}),
-		p.Runtime(t, holdfast.Options{})
-	semaphore, latch := redistest.Name(t), redistest.Name(t)
-	_, err := other.Semaphore(semaphore).TrySetPermits(t.Context(), 3)
-	require.NoError(t, err)
-	_, err = other.CountDownLatch(latch).TrySetCount(t.Context(), 1)
-	require.NoError(t, err)
-	for what, err := range map[string]error{
-		"release": rt.Semaphore(semaphore).Release(t.Context(), 2), "add": rt.Semaphore(semaphore).AddPermits(t.Context(), -1),
-		"count down": rt.CountDownLatch(latch).CountDown(t.Context()),
-	} {
-		assert.ErrorContains(t, err, "can't run this command", what)
+	other := p.Runtime(t, holdfast.Options{})
+	for _, missing := range []string{"-set", "-decrby", "-incrby", "-del", "-publish"} {
+		user := p.Another(t).Name
+		require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, "on", ">right", "allkeys", "allchannels", "+@all", missing).Err())
+		rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: user, Password: "right"}), holdfast.Options{})
+		for what, do := range map[string]func(s *holdfast.Semaphore, p *holdfast.PermitSemaphore) error{
+			"acquire": func(s *holdfast.Semaphore, _ *holdfast.PermitSemaphore) error { return s.TryAcquire(t.Context(), 2) },
+			"release": func(s *holdfast.Semaphore, _ *holdfast.PermitSemaphore) error { return s.Release(t.Context(), 2) },
+			"add":     func(s *holdfast.Semaphore, _ *holdfast.PermitSemaphore) error { return s.AddPermits(t.Context(), -1) },
+			"drain": func(s *holdfast.Semaphore, _ *holdfast.PermitSemaphore) error {
+				_, err := s.Drain(t.Context())
+				return err
+			},
+			"set permits": func(_ *holdfast.Semaphore, p *holdfast.PermitSemaphore) error { return p.SetPermits(t.Context(), 7) },
+			"add permits": func(_ *holdfast.Semaphore, p *holdfast.PermitSemaphore) error { return p.AddPermits(t.Context(), 4) },
+		} {
+			counts, permits := redistest.Name(t), redistest.Name(t)
+			_, err := other.Semaphore(counts).TrySetPermits(t.Context(), 3)
+			require.NoError(t, err)
+			require.NoError(t, other.PermitSemaphore(permits).SetPermits(t.Context(), 3))
+			for range 2 { // the second call also deletes the result of the first
+				if err = do(rt.Semaphore(counts), rt.PermitSemaphore(permits)); err == nil { // not each operation needs each right
+					_, err = other.Semaphore(counts).Drain(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, other.Semaphore(counts).Release(t.Context(), 3))
+					require.NoError(t, other.PermitSemaphore(permits).SetPermits(t.Context(), 3))
+					continue
+				}
+				assert.ErrorContains(t, err, "can't run this command", "%s of %s", missing, what)
+			}
+			n, err := other.Semaphore(counts).Available(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 3, n, "%s of %s", missing, what)
+			n, err = other.PermitSemaphore(permits).Permits(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 3, n, "%s of %s", missing, what)
+		}
+		latch := redistest.Name(t)
+		_, err := other.CountDownLatch(latch).TrySetCount(t.Context(), 1)
+		require.NoError(t, err)
+		if rt.CountDownLatch(latch).CountDown(t.Context()) != nil {
+			n, err := other.CountDownLatch(latch).Count(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 1, n, missing)
+		}
 	}
-	n, err := other.Semaphore(semaphore).Available(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, 3, n)
-	n, err = other.CountDownLatch(latch).Count(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, 1, n)
 }
 
 func userWithout(t *testing.T, p *locktest.Place, missing string) *holdfast.Runtime {

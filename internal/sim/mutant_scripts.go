@@ -60,7 +60,7 @@ var ScriptMutants = []Mutant{
 	script("refusal without a demand", "a lingering process is not notified that another process wants the lock", lingers,
 		"if runtime then redis.pcall('publish'", "if false then redis.pcall('publish'"),
 	script("latch without a message", "a latch that reaches zero notifies no waiter", []kind{latch},
-		"if count > 0 then redis.call(publish, channel, '0') end", ""),
+		"if count > 0 then redis.pcall(publish, channel, '0') end", ""),
 }
 
 func script(name, breaks string, kinds []kind, old, replacement string) Mutant {

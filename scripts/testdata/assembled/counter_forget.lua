@@ -7,8 +7,9 @@
 -- Returns {request, 0}
 local request = ARGV[1]
 -- forget: delete the results of requests that have been answered and have no duplicates in flight. Their keys are KEYS[first] and all later KEYS.
+-- A refusal is ignored: the script has done its work, and the results expire anyway.
 local function forget(first)
-  for i = first, #KEYS do redis.call('del', KEYS[i]) end
+  for i = first, #KEYS do redis.pcall('del', KEYS[i]) end
 end
 
 forget(1)

@@ -40,8 +40,9 @@ local function count_of(key)
   return tonumber(value), nil
 end
 -- forget: delete the results of requests that have been answered and have no duplicates in flight. Their keys are KEYS[first] and all later KEYS.
+-- A refusal is ignored: the script has done its work, and the results expire anyway.
 local function forget(first)
-  for i = first, #KEYS do redis.call('del', KEYS[i]) end
+  for i = first, #KEYS do redis.pcall('del', KEYS[i]) end
 end
 
 local late = in_time(not_after)
@@ -58,7 +59,7 @@ if not result then
     redis.call('decrby', latch, times)
   else
     redis.call('del', latch)
-    if count > 0 then redis.call(publish, channel, '0') end
+    if count > 0 then redis.pcall(publish, channel, '0') end -- a refusal is ignored: waiters read the count a little later
   end
 end
 forget(4)

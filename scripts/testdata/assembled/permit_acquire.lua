@@ -71,7 +71,9 @@ end
 local function give_back(permits, timeouts, removed)
   local free = redis.pcall('incrby', permits, #removed / 2)
   if type(free) ~= 'table' then return free, nil end
-  redis.call('zadd', timeouts, unpack(removed))
+  for i = 1, #removed, 2000 do -- in blocks, because unpack is limited to some thousands of values
+    redis.call('zadd', timeouts, unpack(removed, i, math.min(i + 1999, #removed)))
+  end
   return nil, free
 end
 

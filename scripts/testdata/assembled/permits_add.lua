@@ -41,8 +41,9 @@ local function count_of(key)
   return tonumber(value), nil
 end
 -- forget: delete the results of requests that have been answered and have no duplicates in flight. Their keys are KEYS[first] and all later KEYS.
+-- A refusal is ignored: the script has done its work, and the results expire anyway.
 local function forget(first)
-  for i = first, #KEYS do redis.call('del', KEYS[i]) end
+  for i = first, #KEYS do redis.pcall('del', KEYS[i]) end
 end
 -- permits: the sorted set of the permits that are held, with their expiries in ms as scores. Redisson computes the expiry by a
 -- client's clock, so a Redisson permit is kept for 10 s after its expiry. A Holdfast permit begins with "hfp1". Its expiry follows the server's
@@ -78,7 +79,9 @@ end
 local function give_back(permits, timeouts, removed)
   local free = redis.pcall('incrby', permits, #removed / 2)
   if type(free) ~= 'table' then return free, nil end
-  redis.call('zadd', timeouts, unpack(removed))
+  for i = 1, #removed, 2000 do -- in blocks, because unpack is limited to some thousands of values
+    redis.call('zadd', timeouts, unpack(removed, i, math.min(i + 1999, #removed)))
+  end
   return nil, free
 end
 
@@ -106,11 +109,13 @@ local late = in_time(not_after)
 if late then return late end
 local result = redis.call('get', attempt)
 if not result then
-  local _, _, foreign = permits_of(permits, timeouts)
+  local free, _, foreign = permits_of(permits, timeouts)
   if foreign then return foreign end
-  result = string.format('%.0f', redis.call('incrby', permits, number))
-  if number > 0 then redis.call(publish, channel, number) end
-  redis.call('set', attempt, result, 'px', keep)
+  result = string.format('%.0f', (free or 0) + number)
+  redis.call('set', attempt, result, 'px', keep) -- before the number changes: without the right to SET, nothing is added
+  local reply = redis.pcall('incrby', permits, number)
+  if type(reply) == 'table' then redis.call('del', attempt); return reply end
+  if number > 0 then redis.pcall(publish, channel, number) end -- a refusal is ignored: waiters find the permits a little later
 end
 forget(5)
 return {request, tonumber(result)}

@@ -40,8 +40,9 @@ local function count_of(key)
   return tonumber(value), nil
 end
 -- forget: delete the results of requests that have been answered and have no duplicates in flight. Their keys are KEYS[first] and all later KEYS.
+-- A refusal is ignored: the script has done its work, and the results expire anyway.
 local function forget(first)
-  for i = first, #KEYS do redis.call('del', KEYS[i]) end
+  for i = first, #KEYS do redis.pcall('del', KEYS[i]) end
 end
 -- permits: the sorted set of the permits that are held, with their expiries in ms as scores. Redisson computes the expiry by a
 -- client's clock, so a Redisson permit is kept for 10 s after its expiry. A Holdfast permit begins with "hfp1". Its expiry follows the server's
@@ -77,7 +78,9 @@ end
 local function give_back(permits, timeouts, removed)
   local free = redis.pcall('incrby', permits, #removed / 2)
   if type(free) ~= 'table' then return free, nil end
-  redis.call('zadd', timeouts, unpack(removed))
+  for i = 1, #removed, 2000 do -- in blocks, because unpack is limited to some thousands of values
+    redis.call('zadd', timeouts, unpack(removed, i, math.min(i + 1999, #removed)))
+  end
   return nil, free
 end
 
@@ -107,24 +110,25 @@ local result = redis.call('get', attempt)
 if not result then
   local _, _, foreign = permits_of(permits, timeouts)
   if foreign then return foreign end
-  local now, out = server_now(), {}
+  local now, all, out, seen = server_now(), true, {}, {}
   for i = 5, #ARGV do
     local permit = bytes(ARGV[i])
     local score = redis.call('zscore', timeouts, permit)
-    if score and not expired(permit, tonumber(score), now) then out[#out + 1] = permit end
-  end
-  result = '0'
-  if #out == #ARGV - 4 then
-    local back = 0
-    -- ZREM is the first write, because it needs no memory. After a first write, Redis does not refuse further writes of a script at maxmemory
-    for i = 1, #out, 1000 do -- in blocks, because unpack is limited to some thousands of values
-      back = back + redis.call('zrem', timeouts, unpack(out, i, math.min(i + 999, #out)))
+    all = all and score and not expired(permit, tonumber(score), now)
+    if all and not seen[permit] then
+      seen[permit] = true
+      out[#out + 1], out[#out + 2] = score, permit
     end
-    result = string.format('%.0f', back)
-    redis.call('incrby', permits, result)
-    redis.call(publish, channel, result)
   end
-  redis.call('set', attempt, result, 'px', keep)
+  result = all and string.format('%.0f', #out / 2) or '0'
+  redis.call('del', attempt) -- first, for maxmemory: a script that has written may also make writes that need memory
+  redis.call('set', attempt, result, 'px', keep) -- before any permit is released: without the right to SET, none is
+  if all then
+    for i = 2, #out, 2 do redis.call('zrem', timeouts, out[i]) end
+    local _, refused = give_back(permits, timeouts, out)
+    if refused then redis.call('del', attempt); return refused end
+    redis.pcall(publish, channel, result) -- a refusal is ignored: waiters find the permits a little later
+  end
 end
 forget(5)
 return {request, tonumber(result)}

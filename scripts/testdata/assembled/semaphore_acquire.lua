@@ -52,8 +52,9 @@ local function count_of(key)
   return tonumber(value), nil
 end
 -- forget: delete the results of requests that have been answered and have no duplicates in flight. Their keys are KEYS[first] and all later KEYS.
+-- A refusal is ignored: the script has done its work, and the results expire anyway.
 local function forget(first)
-  for i = first, #KEYS do redis.call('del', KEYS[i]) end
+  for i = first, #KEYS do redis.pcall('del', KEYS[i]) end
 end
 -- owner: the pattern of an owner field. Redisson and Holdfast name a holder or waiter by the UUID of its runtime, a colon and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
@@ -99,11 +100,6 @@ for i = first, #ARGV do
 end
 served = table.concat(served)
 left = left - taken
-
-if taken > 0 then
-  redis.call('decrby', semaphore, string.format('%.0f', taken))
-  redis.call('set', attempt, served .. ' ' .. string.format('%.0f', taken), 'px', keep)
-end
 local reserved = 0
 if ours and (taken > 0 or reserve < 0) or resting and reserve < 0 and rest == 0 then
   if rest > 0 then
@@ -115,6 +111,11 @@ if ours and (taken > 0 or reserve < 0) or resting and reserve < 0 and rest == 0 
 elseif taken == 0 and reserve > 0 and (ours or not reserver) then
   redis.call('set', want, runtime, 'px', reserve)
   reserved = 1
+end
+if taken > 0 then -- last, and after its result is kept: a user who lacks a right takes no permits, because Redis does not roll back
+  redis.call('set', attempt, served .. ' ' .. string.format('%.0f', taken), 'px', keep)
+  local reply = redis.pcall('decrby', semaphore, string.format('%.0f', taken))
+  if type(reply) == 'table' then redis.call('del', attempt); return reply end
 end
 forget(5)
 return {request, served, count and left or '', reserved}

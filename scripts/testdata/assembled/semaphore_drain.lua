@@ -36,8 +36,9 @@ local function count_of(key)
   return tonumber(value), nil
 end
 -- forget: delete the results of requests that have been answered and have no duplicates in flight. Their keys are KEYS[first] and all later KEYS.
+-- A refusal is ignored: the script has done its work, and the results expire anyway.
 local function forget(first)
-  for i = first, #KEYS do redis.call('del', KEYS[i]) end
+  for i = first, #KEYS do redis.pcall('del', KEYS[i]) end
 end
 
 local late = in_time(not_after)
@@ -47,8 +48,9 @@ if not result then
   local count, foreign = count_of(semaphore)
   if foreign then return foreign end
   result = string.format('%.0f', count or 0)
-  if count then redis.call('decrby', semaphore, result) end -- not SET, which would remove a TTL that somebody has set
-  redis.call('set', attempt, result, 'px', keep)
+  redis.call('set', attempt, result, 'px', keep) -- before the count changes: without the right to SET, nothing is taken
+  local reply = count and redis.pcall('decrby', semaphore, result) -- not SET, which would remove a TTL that somebody has set
+  if type(reply) == 'table' then redis.call('del', attempt); return reply end
 end
 forget(3)
 return {request, tonumber(result)}
