@@ -255,7 +255,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	case m.class == scripts.Done && m.held:
 		s.tellReleasers(nil) // the old grant is gone, whatever happens to the new one
 		s.unsure = true
-		s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
+		s.mayHavePassed(m.call.Asked, now)
 		s.failed(now, m, tooLate(now-m.sent))
 	// Redis has neither grant. The lock was lost, unless a copy of this call may be the reason.
 	case m.class == scripts.Done && (m.receivers > 0 || s.unsure || s.pending.passedAndOver(now)):
@@ -274,14 +274,19 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		s.release(now)
 	default:
 		if m.class == scripts.Unknown {
-			if s.pending.duplicateUntil == 0 {
-				s.pending.passed = m.call.Asked
-			}
-			s.pending.duplicateUntil = max(s.pending.duplicateUntil, m.call.Deadline)
+			s.mayHavePassed(m.call.Asked, m.call.Deadline)
 			s.unsure = s.unsure || m.call.terms.TurnEnds
 		}
 		s.failed(now, m, m.err)
 	}
+}
+
+// mayHavePassed notes that a copy of the pass may run, or may have run, at some instant between `from` and `until`.
+func (s *State) mayHavePassed(from, until time.Duration) {
+	if s.pending.duplicateUntil == 0 {
+		s.pending.passed = from
+	}
+	s.pending.duplicateUntil = max(s.pending.duplicateUntil, until)
 }
 
 // passedAt is called after a successful pass. It returns the earliest instant at which Redis may have replaced the old grant. endGrant needs that
