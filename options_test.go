@@ -92,6 +92,21 @@ func TestNew_RefusesOtherClients(t *testing.T) {
 	}
 }
 
+// With fewer than -1 retries, go-redis sends nothing and returns no error. So Check would find no fault in a server that does not exist.
+func TestNew_RefusesClientsThatSendNothing(t *testing.T) {
+	t.Parallel()
+	for text, client := range map[string]redis.UniversalClient{
+		"MaxRetries is -5":   redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -5}),
+		"MaxRetries is -4":   redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRetries: -4}),
+		"MaxRedirects is -3": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRedirects: -3}),
+	} {
+		_, err := holdfast.New(client, holdfast.Options{})
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		assert.ErrorContains(t, err, text)
+		assert.NoError(t, client.Close())
+	}
+}
+
 // New does no I/O, and a runtime that was never used closes without a server.
 func TestNew_NeedsNoServer(t *testing.T) {
 	t.Parallel()

@@ -62,6 +62,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	goruntime "runtime"
@@ -121,17 +122,26 @@ func checkClient(client redis.UniversalClient) error {
 	switch c := client.(type) {
 	case *redis.Client:
 		if c != nil {
-			return nil
+			return checkAttempts("MaxRetries", c.Options().MaxRetries)
 		}
 	case *redis.ClusterClient:
 		if c != nil {
-			return nil
+			return cmp.Or(checkAttempts("MaxRetries", c.Options().MaxRetries), checkAttempts("MaxRedirects", c.Options().MaxRedirects))
 		}
 	case nil:
 	default:
 		return fmt.Errorf("holdfast: new: %w client: %T is not supported, it must be a *redis.Client or a *redis.ClusterClient", ErrInvalid, client)
 	}
 	return fmt.Errorf("holdfast: new: %w client: it is nil", ErrInvalid)
+}
+
+// checkAttempts returns an error if an option of the client allows fewer than -1 retries or redirects. go-redis takes -1 for none. With fewer, it does
+// not make the first attempt either: it sends nothing, and its calls return zero values without an error.
+func checkAttempts(option string, further int) error {
+	if further < -1 {
+		return fmt.Errorf("holdfast: new: %w client: its %s is %d, must be at least -1: with fewer, go-redis sends nothing", ErrInvalid, option, further)
+	}
+	return nil
 }
 
 // Check asks the server whether this runtime can work: reachability, version, role, rights for every script and channel, and

@@ -75,6 +75,10 @@ func refused() []clientRow {
 			func(*testing.T, *clientServers) redis.UniversalClient { return (*redis.Client)(nil) },
 			func(*testing.T, *clientServers) redis.UniversalClient { return (*redis.ClusterClient)(nil) },
 		}},
+		{"`MaxRetries` or `MaxRedirects` below -1", newRefuses, append(both(
+			func(o *redis.Options) { o.MaxRetries = -2 },
+			func(o *redis.ClusterOptions) { o.MaxRetries = -2 },
+		), onSentinel(func(o *redis.FailoverOptions) { o.MaxRetries = -2 }), onCluster(func(o *redis.ClusterOptions) { o.MaxRedirects = -2 }))},
 		{"`NewClient` for a master of a cluster", findsChecks, []makeClient{func(t *testing.T, s *clientServers) redis.UniversalClient {
 			return s.cluster.Masters[0].Client(t)
 		}}},
