@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"os"
@@ -137,6 +138,9 @@ func (t *target) client() (redis.UniversalClient, error) {
 		}
 		return nil, err
 	}
+	if err := checkNumbers(o); err != nil {
+		return nil, err
+	}
 	if err := t.secure(o); err != nil {
 		return nil, err
 	}
@@ -175,6 +179,26 @@ func (t *target) client() (redis.UniversalClient, error) {
 		return nil, errors.New("several hosts are a cluster, or with ?master=NAME Sentinels")
 	}
 	return redis.NewClient(o), nil
+}
+
+// checkNumbers returns an error for numbers that go-redis does not check: with some it panics, and with fewer than -1 retries it sends nothing and
+// reports success.
+func checkNumbers(o *redis.Options) error {
+	for name, number := range map[string]int{
+		"pool_size": o.PoolSize, "pipeline_pool_size": o.PipelinePoolSize, "min_idle_conns": o.MinIdleConns, "max_idle_conns": o.MaxIdleConns,
+		"max_active_conns": o.MaxActiveConns,
+	} {
+		if number > math.MaxInt32 {
+			return fmt.Errorf("%s must be at most %d", name, math.MaxInt32)
+		}
+	}
+	switch {
+	case o.PoolSize < 0:
+		return errors.New("pool_size must not be negative")
+	case o.MaxRetries < -1:
+		return errors.New("max_retries must be at least -1")
+	}
+	return nil
 }
 
 func (t *target) addrs(port string) (addrs []string) {

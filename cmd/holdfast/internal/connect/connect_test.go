@@ -2,6 +2,7 @@ package connect
 
 import (
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -101,6 +102,21 @@ func TestOpen_ParametersThatDoNotApply(t *testing.T) {
 		if assert.Error(t, err, url) {
 			assert.ErrorContains(t, err, parameter, url)
 			assert.NotContains(t, err.Error(), "secret", url)
+		}
+	}
+}
+
+// With such numbers go-redis would panic, or would send nothing and report success.
+func TestOpen_NumbersOutOfRange(t *testing.T) {
+	t.Parallel()
+	for _, parameter := range []string{
+		"pool_size=-1", "pool_size=2147483648", "pipeline_pool_size=2147483648", "min_idle_conns=2147483648", "max_idle_conns=2147483648",
+		"max_active_conns=2147483648", "max_retries=-2",
+	} {
+		name, _, _ := strings.Cut(parameter, "=")
+		for _, url := range []string{"redis://a?", "redis://a?cluster=true&", "redis://a?master=m&"} {
+			_, err := Open(url+parameter, unwarned)
+			assert.ErrorContains(t, err, name, url+parameter)
 		}
 	}
 }
