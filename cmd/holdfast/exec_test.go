@@ -140,6 +140,19 @@ func TestExec_EveryKind(t *testing.T) {
 	}
 }
 
+// Setting the number of permits is a separate call, and the number stays. So a command line that no acquire can follow must not set it.
+func TestExec_RefusedBeforeThePermitsAreSet(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, name := server.Client(t), redistest.Name(t)
+	for _, flag := range []string{"--at-least", "--at-most"} {
+		_, errs, code := ends(t, server.URL(), "exec", "--permits", "2", flag, "20s", name, "--", "true")
+		assert.Equal(t, 64, code)
+		assert.Contains(t, errs, flag)
+		assert.Zero(t, client.Exists(t.Context(), name).Val(), flag)
+	}
+}
+
 // --wait also limits how long holdfast tries to set the number of permits.
 func TestExec_WaitLimitsPermits(t *testing.T) {
 	t.Parallel()

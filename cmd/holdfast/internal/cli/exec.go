@@ -231,6 +231,9 @@ func (o *execFlags) read(in input) (*holding, []holdfast.AcquireOption, error) {
 	case o.kind == "":
 		o.kind = holdfast.KindLock
 	}
+	if o.kind == holdfast.KindPermitSemaphore && (o.atLeast != 0 || o.atMost > 0) { // the library would refuse this after setPermits
+		return nil, nil, errors.New("a permit semaphore has neither --at-least nor --at-most")
+	}
 	h, err := newHolding(in, o.lease, o.grace, max(o.atMost, 0))
 	if err != nil {
 		return nil, nil, err
