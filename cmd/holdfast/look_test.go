@@ -174,6 +174,35 @@ func TestACL_IsEnoughForCheck(t *testing.T) {
 	}
 }
 
+// An empty list of kinds, as from a variable that is not set, must not mean all kinds.
+func TestACL_RefusesWhatIsNoRule(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][]string{
+		{"--user", ""}, {"--user", "a b"}, {"--user", "a\x1b[31m"}, {"--prefix", "a\"b"}, {"--prefix", "a\nb"}, {"--prefix", "a\xff"},
+		{"--kinds", ""}, {"--kinds", ", "},
+	} {
+		out, errs, code := ends(t, "", "acl", c[0], c[1])
+		assert.Equal(t, 64, code, "%q", c)
+		assert.Empty(t, out, "%q", c)
+		assert.Contains(t, errs, c[0][1:], "%q", c)
+		for line := range strings.Lines(errs) {
+			printable(t, strings.TrimSuffix(line, "\n"))
+		}
+	}
+}
+
+// A prefix that no name can have is a wrong command line, not a problem of the server.
+func TestCheck_PrefixOfNoName(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	for prefix, why := range map[string]string{"a\nb": "control character", "{a": "braces", strings.Repeat("x", 512): "513 bytes"} {
+		_, errs, code := ends(t, server.URL(), "check", "--prefix", prefix)
+		assert.Equal(t, 64, code, "%q", prefix)
+		assert.Contains(t, errs, "--prefix", "%q", prefix)
+		assert.Contains(t, errs, why, "%q", prefix)
+	}
+}
+
 // userBy gives the user app the rights that holdfast prints, and returns the URL for the user.
 func userBy(t *testing.T, server *redistest.Server, args ...string) (url string) {
 	t.Helper()

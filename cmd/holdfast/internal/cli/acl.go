@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
 type aclJSON struct {
@@ -61,8 +62,12 @@ func (o *aclFlags) check(in input) error {
 	switch {
 	case len(in.args) > 0:
 		return errors.New("it takes no arguments")
-	case strings.ContainsAny(o.prefix+o.user, " \t\r\n\"'") || o.user == "":
-		return errors.New("ACL rules cannot contain spaces and quotes")
+	case o.user == "":
+		return errors.New("--user is empty")
+	case !isWord(o.prefix):
+		return fmt.Errorf("--prefix is %s, but a rule cannot contain spaces, quotes and characters that are not printable", text.Show(o.prefix))
+	case !isWord(o.user):
+		return fmt.Errorf("--user is %s, but a rule cannot contain spaces, quotes and characters that are not printable", text.Show(o.user))
 	case o.look && (len(o.only) > 0 || o.process || o.election || o.linger || o.migrating || o.replicas):
 		return errors.New("--look is for all kinds, and only for reading: leave out all flags but --prefix, --user and --cluster")
 	case o.look && o.freeing:
@@ -70,6 +75,9 @@ func (o *aclFlags) check(in input) error {
 	}
 	return nil
 }
+
+// isWord reports whether s can be a part of a rule that people copy.
+func isWord(s string) bool { return text.Message(s) == s && !strings.ContainsAny(s, " \n\"'") }
 
 func (o *aclFlags) rules() []string {
 	r := newRights(o.prefix)

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-go/holdfast/protocol"
 )
 
 type checkJSON struct {
@@ -38,6 +40,9 @@ func checkCommand() *command {
 		run: func(a *app, in input) int {
 			if len(in.args) > 0 {
 				return a.usage("check", errors.New("it takes no arguments"))
+			}
+			if err := protocol.CheckName(prefix + "x"); err != nil { // otherwise each kind would fail, and with a remedy for programs
+				return a.usage("check", fmt.Errorf("--prefix: %w", err))
 			}
 			return a.withClient("check", func(ctx context.Context, client redis.UniversalClient) int {
 				return a.check(ctx, client, prefix, only)

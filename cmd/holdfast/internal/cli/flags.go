@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -150,6 +151,9 @@ func (f *flags) kindList(to *[]holdfast.Kind) {
 				return err
 			}
 			*to = append(*to, kind)
+		}
+		if len(*to) == 0 { // it would mean all kinds
+			return errors.New("it names no kind")
 		}
 		return nil
 	})
