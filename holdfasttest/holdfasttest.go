@@ -8,7 +8,7 @@
 //	}
 //
 // A Server can hold locks as another process would, lose locks, cut a runtime off from Redis, and restart. In a bubble of testing/synctest the server
-// runs on the bubble's clock, so hours of renewals take milliseconds. Call New inside the bubble, with the bubble's t.
+// runs on the bubble's clock, so an hour of renewals takes a fraction of a second. Call New inside the bubble, with the bubble's t.
 //
 // While a runtime is cut off, go-redis writes a line to stderr for each connection that it cannot make. To turn that off, call
 // Disable of package github.com/redis/go-redis/v9/logging.
