@@ -98,9 +98,9 @@ func (d *driver) Unlock() error {
 // Close closes the driver. It also releases the lock in Redis if Unlock has failed, or was not called. Otherwise the watchdog would renew the lock
 // for as long as the process lives.
 func (d *driver) Close() error {
+	err := d.Driver.Close() // without the mutex: the driver's Lock may hold it, and may wait in the database until the driver is closed
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	err := d.Driver.Close()
 	if d.lease != nil {
 		err = errors.Join(err, d.lease.Release(context.Background()))
 		d.lease = nil

@@ -182,6 +182,45 @@ func TestWrap_NothingBeginsWithoutTheLock(t *testing.T) {
 	assert.NoError(t, d.Unlock())
 }
 
+// waiting is a driver whose Lock waits in the database until the driver is closed.
+type waiting struct {
+	database.Driver
+	begun, closed chan struct{}
+}
+
+func (w waiting) Lock() error {
+	close(w.begun)
+	<-w.closed
+	return errors.New("the connection was closed")
+}
+
+func (w waiting) Close() error {
+	close(w.closed)
+	return nil
+}
+
+// golang-migrate stops waiting for Lock after LockTimeout. Close then has to reach the driver, whose Lock still waits.
+func TestWrap_CloseEndsAWaitInTheDatabase(t *testing.T) {
+	t.Parallel()
+	rt := holdfasttest.New(t).Runtime()
+	w := waiting{begun: make(chan struct{}), closed: make(chan struct{})}
+	d := holdmigrate.Wrap(w, rt, "orders/migrations", time.Minute)
+	locked, closed := make(chan error, 1), make(chan error, 1)
+	go func() { locked <- d.Lock() }()
+	<-w.begun
+	go func() { closed <- d.Close() }()
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("Close waits for Lock")
+	}
+	require.ErrorContains(t, <-locked, "the connection was closed")
+	lease, err := rt.Lock("orders/migrations").TryAcquire(t.Context())
+	require.NoError(t, err, "the lock in Redis is free")
+	require.NoError(t, lease.Release(t.Context()))
+}
+
 // broken is a driver whose Unlock fails, as if the connection were broken.
 type broken struct{ database.Driver }
 
