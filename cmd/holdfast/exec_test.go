@@ -93,6 +93,19 @@ func TestUsage_NamesTheFlagAsWritten(t *testing.T) {
 	}
 }
 
+// go-redis and the system quote parts of a URL as they are.
+func TestUsage_EscapesTheURL(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"redis://h?%1b[31mred=1", "rediss://h?ca=/%1b[31mred"} {
+		_, errs, code := ends(t, url, "ls")
+		assert.Equal(t, 64, code)
+		assert.Contains(t, errs, `\x1b[31mred`)
+		for line := range strings.Lines(errs) {
+			printable(t, strings.TrimSuffix(line, "\n"))
+		}
+	}
+}
+
 // A lease of 0s is refused. The library would take it for the default.
 func TestUsage_NoLease(t *testing.T) {
 	t.Parallel()

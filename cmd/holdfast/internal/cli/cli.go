@@ -183,7 +183,7 @@ func (a *app) usage(command string, err error) int {
 	if command != "" {
 		command = " " + command
 	}
-	fmt.Fprintf(a.stderr, "holdfast%s: %s\nTry \"holdfast%s --help\".\n", command, err, command)
+	fmt.Fprintf(a.stderr, "holdfast%s: %s\nTry \"holdfast%s --help\".\n", command, text.Message(err.Error()), command)
 	return exitUsage
 }
 
