@@ -475,12 +475,18 @@ func TestLook_WhileAnotherMasterIsDown(t *testing.T) {
 	assert.True(t, free(t, client, name))
 }
 
-// A client that cannot be used is refused. A Ring would silently leave out the keys of some of its servers.
+// A client that cannot be used is refused. A Ring would silently leave out the keys of some of its servers. With fewer than -1 retries or redirects,
+// go-redis sends nothing and reports success, so a list would be empty.
 func TestLook_ClientsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "other": "127.0.0.1:2"}})
 	t.Cleanup(func() { _ = ring.Close() })
-	for _, client := range []redis.UniversalClient{nil, ring} {
+	silent := locktest.ClientWith(t, &redis.Options{Addr: "127.0.0.1:1", MaxRetries: -2})
+	retries := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRetries: -2})
+	t.Cleanup(func() { _ = retries.Close() })
+	redirects := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRedirects: -2})
+	t.Cleanup(func() { _ = redirects.Close() })
+	for _, client := range []redis.UniversalClient{nil, ring, silent, retries, redirects} {
 		_, err := inspect.Look(t.Context(), client, "orders")
 		assert.ErrorIs(t, err, holdfast.ErrInvalid)
 		_, err = inspect.Free(t.Context(), client, "orders")

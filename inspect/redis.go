@@ -17,13 +17,22 @@ func foreign(what string) error {
 	return fmt.Errorf("%w: the key holds %s", protocol.ErrForeignKey, what)
 }
 
-// check returns an error for a client that cannot be used. A Ring would silently leave out the keys of some of its servers.
+// check returns an error for a client that cannot be used. A Ring would silently leave out the keys of some of its servers. With fewer than -1 retries
+// or redirects, go-redis does not make the first attempt either: it sends nothing, and reports success.
 func check(client redis.UniversalClient) error {
-	switch client.(type) {
+	further := 0
+	switch c := client.(type) {
 	case nil:
 		return fmt.Errorf("%w client: it is nil", protocol.ErrInvalid)
 	case *redis.Ring:
 		return fmt.Errorf("%w client: %T is not supported, look at each of its servers", protocol.ErrInvalid, client)
+	case *redis.Client:
+		further = c.Options().MaxRetries
+	case *redis.ClusterClient:
+		further = min(c.Options().MaxRetries, c.Options().MaxRedirects)
+	}
+	if further < -1 {
+		return fmt.Errorf("%w client: its MaxRetries or MaxRedirects is %d, must be at least -1", protocol.ErrInvalid, further)
 	}
 	return nil
 }
