@@ -27,7 +27,7 @@ var RuntimeMutants = []Mutant{
 		edit{"lock.State.pauseAfter", "pause = s.turns.OpensAt() - now", "OLD\n\t\tif BROKEN {\n\t\t\tpause = time.Hour\n\t\t}"}),
 	broken("cancel loses a grant", "a grant that arrives after its only waiter has left is not released", nil,
 		edit{"lock.State.next", "head := s.Queue.Front()\n\tswitch {",
-			"OLD\n\tcase BROKEN && head == nil && s.turn.served == 0:\n\t\ts.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})\n\t\ts.endGrant(now, now)\n\t\ts.phase = free"}),
+			"OLD\n\tcase BROKEN && head == nil && s.turn.served == 0:\n\t\ts.Emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})\n\t\ts.endGrant(now, now)\n\t\ts.phase = free"}),
 	broken("dead actor keeps its leases", "the leases of an actor outlive it", exclusive,
 		edit{"actors.shell.requesterGone", "for _, h := range holds {", "if BROKEN {\nholds = nil\n}\nOLD"}),
 	broken("dead actor waits on", "the waits of an actor outlive it", exclusive,
@@ -68,6 +68,8 @@ var RuntimeMutants = []Mutant{
 		edit{"lock.State.onDemanded", "s.demanded = true", "s.demanded = !BROKEN"}),
 	broken("linger without an end", "a lock that nobody uses or wants is kept forever", lingers,
 		edit{"lock.State.linger", "now + s.Policy.Linger", "now + s.Policy.Linger\n\t\tif BROKEN {\n\t\t\ts.turn.lingerTo += 100 * s.Policy.Linger\n\t\t}"}),
+	broken("state of the last name", "an actor that gets another name keeps the key and the state of its last one", exclusive,
+		edit{"actors.shell.handle", "if m.Routed && keyOf(m.Address) != keyOf(a.address) {", "if m.Routed && keyOf(m.Address) != keyOf(a.address) && !BROKEN {"}),
 	broken("half a multi lock", "an acquire that fails to get all members keeps those that it has", []kind{multiLock},
 		edit{"holdfast.MultiLock.takeInOrder", "if leases == nil {", "if leases == nil && !BROKEN {"}),
 }
