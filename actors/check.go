@@ -12,24 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// enter begins something that Close waits for, and that must call e.checks.Done at its end. It returns false if the engine is closing.
-func (e *Engine) enter() bool {
-	e.door.RLock()
-	defer e.door.RUnlock()
-	if e.closing.Load() {
-		return false
-	}
-	e.checks.Add(1)
-	return true
-}
-
 // CheckServer tries everything that this engine needs from the servers for these kinds; see preflight.Check. If the engine closes before the check
 // has finished, the error wraps ErrClosed.
 func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
-	if !e.enter() {
+	if !e.begin() {
 		return fmt.Errorf("holdfast: check: %w", protocol.ErrClosed)
 	}
-	defer e.checks.Done()
+	defer e.background.Done()
 	if e.process != "" {
 		kinds = append(slices.Clone(kinds), scripts.Announcing)
 	}
@@ -43,7 +32,7 @@ func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
 			address, err := e.Address(scripts.Lock, name)
 			return address.Raw, err
 		},
-		Asking: &e.checks,
+		Asking: &e.background,
 	}, kinds)
 	switch {
 	case err == nil:

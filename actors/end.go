@@ -137,6 +137,17 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
+// begin begins something that Close waits for, and that must call e.background.Done at its end. It returns false if the engine is closing.
+func (e *Engine) begin() bool {
+	e.door.RLock()
+	defer e.door.RUnlock()
+	if e.closing.Load() {
+		return false
+	}
+	e.background.Add(1)
+	return true
+}
+
 // Closing returns a channel that is closed when Close is called.
 func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
 
@@ -156,7 +167,7 @@ func (e *Engine) shutDown() {
 	done := make(chan struct{})
 	e.root.Send(e.subscriber, pubsub.Stop{Done: done})
 	hung = !await(done, late) || hung
-	hung = !await(waited(e.checks.Wait), late) || hung
+	hung = !await(waited(e.background.Wait), late) || hung
 	hung = !await(waited(e.masters.Close), late) || hung
 	e.ending.Store(true)
 	e.root.Stop(e.guardian)

@@ -93,12 +93,12 @@ type Engine struct {
 
 	numbers atomic.Uint64 // the last number that Number has returned
 
-	ctx    context.Context // for all calls to Redis; ends when no more calls are needed
-	cancel context.CancelFunc
-	checks sync.WaitGroup // counts what Close waits for: calls of CheckServer and goroutines that may outlive them, inspects, force-releases
+	ctx        context.Context // for all calls to Redis; ends when no more calls are needed
+	cancel     context.CancelFunc
+	background sync.WaitGroup // counts what Close waits for: calls of CheckServer and goroutines that may outlive them, inspects, force-releases
 
 	closing atomic.Bool
-	door    sync.RWMutex // locked to set `closing`, read-locked by enter
+	door    sync.RWMutex // locked to set `closing`, read-locked by begin
 	end     end
 	ending  atomic.Bool   // the engine is stopping its actors; until this is set, a front ignores the message actor.Stop
 	stopped chan struct{} // the guardian has stopped

@@ -55,13 +55,13 @@ func (e *Engine) awaitBeside(ctx context.Context, r *wait.Request) error {
 // beside carries out an inspect or a force-release on a goroutine of its own, and then calls answered. The goroutine continues if the requester stops
 // waiting, because local holders must learn of a force-release all the same. Close waits for the goroutine.
 func (e *Engine) beside(r *wait.Request, answered func()) {
-	if !e.enter() {
+	if !e.begin() {
 		r.Err = r.Because(protocol.ErrClosed)
 		answered()
 		return
 	}
 	go func() {
-		defer e.checks.Done()
+		defer e.background.Done()
 		carryOut := e.inspect
 		if r.Do == wait.ForceRelease {
 			carryOut = e.forceRelease

@@ -149,7 +149,7 @@ func TestEngine_ForceReleaseWithoutItsRequester(t *testing.T) {
 	cancel()
 	require.EqualError(t, <-failed, `holdfast: force-release "orders": context canceled`)
 	call.From.Send(call.Answer(rpc.Result{Reply: []any{"x:1"}}))
-	e.checks.Wait()
+	e.background.Wait()
 	assert.Equal(t, []any{routed{wait.Freed{Grants: []string{"x:1"}, Reason: protocol.LossForceReleased}}}, got.messages)
 }
 
@@ -166,5 +166,5 @@ func TestEngine_InspectWhileClosing(t *testing.T) {
 	e.closing.Store(true)
 	_, err := e.Inspect(t.Context(), a)
 	require.EqualError(t, err, `holdfast: inspect "orders": runtime closed`)
-	e.checks.Wait()
+	e.background.Wait()
 }
