@@ -118,7 +118,7 @@ const (
 
 // Start starts the actors. It does no I/O.
 func Start(c Config) (*Engine, error) {
-	c.Seams = c.Seams.complete()
+	c.setDefaults()
 	e := &Engine{
 		id: c.ID, tells: redisnode.NewPublishMode(c.PubSub), clock: c.Clock, policy: c.Policy.WithTimes(), renewBatch: c.RenewBatch,
 		nameMapper: c.NameMapper, process: c.Process, version: c.Version, causes: redisnode.ErrorsOf(c.Client),

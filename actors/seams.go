@@ -27,8 +27,8 @@ type Seams struct {
 	Between func(ctx context.Context) // see Engine.Between; may be nil
 }
 
-// complete fills in the defaults. First is random, so that the grants of two processes differ even if the processes have the same ID.
-func (s Seams) complete() Seams {
+// setDefaults fills in the defaults. First is random, so that the grants of two processes differ even if the processes have the same ID.
+func (s *Seams) setDefaults() {
 	if s.ID == "" {
 		s.ID = newUUID()
 	}
@@ -48,7 +48,6 @@ func (s Seams) complete() Seams {
 		seed := maphash.MakeSeed()
 		s.Shard = func(name string) uint64 { return maphash.String(seed, name) }
 	}
-	return s
 }
 
 // newUUID returns a random UUID (version 4, RFC 9562). Its 122 random bits come from the operating system, so no two runtimes share one.
