@@ -135,8 +135,8 @@ func checkClient(client redis.UniversalClient) error {
 	return fmt.Errorf("holdfast: new: %w client: it is nil", ErrInvalid)
 }
 
-// checkAttempts returns an error if an option of the client allows fewer than -1 retries or redirects. go-redis takes -1 for none. With fewer, it does
-// not make the first attempt either: it sends nothing, and its calls return zero values without an error.
+// checkAttempts returns an error if an option of the client allows fewer than -1 retries or redirects. go-redis takes -1 for none. With fewer, it
+// does not make the first attempt either: it sends nothing, and its calls return zero values without an error.
 func checkAttempts(option string, further int) error {
 	if further < -1 {
 		return fmt.Errorf("holdfast: new: %w client: its %s is %d, must be at least -1: with fewer, go-redis sends nothing", ErrInvalid, option, further)

@@ -15,7 +15,7 @@ import (
 // CheckServer tries everything that this engine needs from the servers for these kinds; see preflight.Check. If the engine closes before the check
 // has finished, the error wraps ErrClosed.
 func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
-	if !e.begin() {
+	if !e.beginBackground() {
 		return fmt.Errorf("holdfast: check: %w", protocol.ErrClosed)
 	}
 	defer e.background.Done()

@@ -9,9 +9,9 @@
 //	 |- demand                     learns which locks other processes want, if Options.Linger is set        demand.go
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog/
 //
-// While a name is in use, it has one actor, holdfast-<uuid>/<number>, for each family of kinds that uses the name. Readers and writers share a family;
-// every other kind is a family of its own. The actor is a shell (shell.go) around a machine (machine.go). The registry (registry.go) is an object, not
-// an actor: it finds or provides the actor of a name, and gives an idle actor another name, or stops it.
+// While a name is in use, it has one actor, holdfast-<uuid>/<number>, for each family of kinds that uses the name. Readers and writers share a
+// family; every other kind is a family of its own. The actor is a shell (shell.go) around a machine (machine.go). The registry (registry.go) is an
+// object, not an actor: it finds or provides the actor of a name, and gives an idle actor another name, or stops it.
 //
 // The gateways (gateway/) are objects that take script calls from any goroutine and post the results. Two gateways send the calls of locks, and each
 // lock always uses the same one of the two. If replicas have to acknowledge acquires, two more gateways send the acquires. Renewals have a gateway
@@ -23,8 +23,8 @@
 // test the machines. The shell of a machine gives it the time, and carries out the effects. ARCHITECTURE.md says what runs on which goroutine.
 //
 // Most requests go through the registry, which knows whether the actor of a name still lives. These messages go straight to the actor: releases by
-// goroutines, results, channel messages, and the watchdog's messages. They need no registry: an actor is not idle while it still needs one of them,
-// and ignores those that it does not need.
+// goroutines, results, channel messages, and the watchdog's messages. They need no registry: while an actor needs such a message it is not idle, so
+// it keeps its name; it ignores the others. Inspects and force-releases need no machine: inspect.go makes their calls.
 //
 // These are the packages below this one. A test in the root package (architecture_test.go) limits their imports of each other.
 //

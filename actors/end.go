@@ -137,8 +137,8 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
-// begin begins something that Close waits for, and that must call e.background.Done at its end. It returns false if the engine is closing.
-func (e *Engine) begin() bool {
+// beginBackground begins something that Close waits for, and that must call e.background.Done at its end. It returns false if the engine is closing.
+func (e *Engine) beginBackground() bool {
 	e.door.RLock()
 	defer e.door.RUnlock()
 	if e.closing.Load() {

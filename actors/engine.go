@@ -98,7 +98,7 @@ type Engine struct {
 	background sync.WaitGroup // counts what Close waits for: calls of CheckServer and goroutines that may outlive them, inspects, force-releases
 
 	closing atomic.Bool
-	door    sync.RWMutex // locked to set `closing`, read-locked by begin
+	door    sync.RWMutex // locked to set `closing`, read-locked by beginBackground
 	end     end
 	ending  atomic.Bool   // the engine is stopping its actors; until this is set, a front ignores the message actor.Stop
 	stopped chan struct{} // the guardian has stopped

@@ -40,7 +40,7 @@ func (e *Engine) heldOf(a *lease.Address) Held {
 }
 
 // Held asks all actors that are not idle for their leases, shard by shard. Each of these actors answers, because the registry counts the query: an
-// actor does not stop while a counted message is on its way to it.
+// actor keeps its name while a counted message is on its way to it.
 func (e *Engine) Held() iter.Seq[Held] {
 	return func(yield func(Held) bool) {
 		for i := range e.registry.shards {
@@ -58,7 +58,7 @@ func (e *Engine) Held() iter.Seq[Held] {
 	}
 }
 
-// Stats returns the counters, and the number of actors.
+// Stats returns the counters, and the number of names that have an actor.
 func (e *Engine) Stats() trace.Stats {
 	s := e.recorder.Stats()
 	for i := range e.registry.shards {

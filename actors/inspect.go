@@ -18,32 +18,32 @@ import (
 // Inspect reads the state of a lock.
 func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State, error) {
 	r := &wait.Request{Do: wait.Inspect, Address: a}
-	if err := e.awaitBeside(ctx, r); err != nil {
+	if err := e.awaitBackground(ctx, r); err != nil {
 		return protocol.State{}, err
 	}
 	return *r.State, nil
 }
 
-// ForceRelease frees a lock, whoever holds it. It reports whether the lock was held. When it returns, the local holders know that their leases have
-// ended.
+// ForceRelease frees a lock, whoever holds it. It reports whether the lock was held. When it returns without an error, the local holders of kinds of
+// the same family know that their leases have ended. Holders of other families have been sent the message.
 func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, error) {
 	r := &wait.Request{Do: wait.ForceRelease, Address: a}
 	if deadline, ok := ctx.Deadline(); ok {
 		r.Deadline = e.clock.Now() + time.Until(deadline)
 	}
-	if err := e.awaitBeside(ctx, r); err != nil {
+	if err := e.awaitBackground(ctx, r); err != nil {
 		return false, err
 	}
 	return r.Held, nil
 }
 
-// awaitBeside waits for the answer to a request until ctx ends. After that, the request may still be executed.
-func (e *Engine) awaitBeside(ctx context.Context, r *wait.Request) error {
+// awaitBackground waits for the answer to a request until ctx ends. After that, the request may still be executed.
+func (e *Engine) awaitBackground(ctx context.Context, r *wait.Request) error {
 	if err := ctx.Err(); err != nil {
 		return r.Because(err)
 	}
 	answered := make(chan struct{})
-	e.beside(r, func() { close(answered) })
+	e.inBackground(r, func() { close(answered) })
 	select {
 	case <-answered:
 		return r.Err
@@ -52,21 +52,21 @@ func (e *Engine) awaitBeside(ctx context.Context, r *wait.Request) error {
 	}
 }
 
-// beside carries out an inspect or a force-release on a goroutine of its own, and then calls answered. The goroutine continues if the requester stops
-// waiting, because local holders must learn of a force-release all the same. Close waits for the goroutine.
-func (e *Engine) beside(r *wait.Request, answered func()) {
-	if !e.begin() {
+// inBackground carries out an inspect or a force-release on a goroutine of its own, and then calls answered. The goroutine continues if the requester
+// stops waiting, because local holders must learn of a force-release all the same. Close waits for the goroutine.
+func (e *Engine) inBackground(r *wait.Request, answered func()) {
+	if !e.beginBackground() {
 		r.Err = r.Because(protocol.ErrClosed)
 		answered()
 		return
 	}
 	go func() {
 		defer e.background.Done()
-		carryOut := e.inspect
+		do := e.inspect
 		if r.Do == wait.ForceRelease {
-			carryOut = e.forceRelease
+			do = e.forceRelease
 		}
-		if err := carryOut(r); err != nil {
+		if err := do(r); err != nil {
 			r.Err = r.Because(err)
 		}
 		answered()
@@ -108,10 +108,11 @@ func (e *Engine) forceRelease(r *wait.Request) error {
 	case result.Class == scripts.Unknown:
 		e.registry.tellAll(r.Address, wait.LookAround{})
 	}
-	e.heldOf(r.Address) // its answer comes after the actor has handled the message
+	e.heldOf(r.Address) // its answer comes after the actor of this family has handled the message
 	return err
 }
 
+// readFreed reads the reply to a force-release. If the reply cannot be understood, readFreed sets result.Class to Unknown.
 func readFreed(result *rpc.Result) (freed []string, err error) {
 	err = result.Err
 	switch result.Class {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// newMachine makes the machine for a name, chosen by the properties of its kind. `last` is the machine of the actor's last name, or nil.
-func newMachine(e *Engine, m *member, address *lease.Address, last wait.Machine) wait.Machine {
+// newMachine makes the machine for a name, chosen by the properties of its kind. `previous` is the machine of the actor's previous name, or nil.
+func newMachine(e *Engine, m *member, address *lease.Address, previous wait.Machine) wait.Machine {
 	policy := &e.policy
 	switch kind := address.Kind; {
 	case kind.Counting != nil:
@@ -18,7 +18,7 @@ func newMachine(e *Engine, m *member, address *lease.Address, last wait.Machine)
 	case kind.Spins:
 		policy = &e.spinning
 	}
-	return lock.New(policy, address, m, last)
+	return lock.New(policy, address, m, previous)
 }
 
 // effectBuffers has buffers for the effects of a step. A step needs a buffer only for a moment, so the buffers are reused.

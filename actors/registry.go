@@ -20,8 +20,8 @@ import (
 // actor without another message.
 //
 // When an actor has been idle for a while, it loses its name and becomes a spare: a name that has no actor yet gets a spare, or a new actor if there
-// is none. A spare that nobody needs is stopped a little later. Programs may use each name only once. For such a program, to start and stop an actor
-// for each name would take a quarter of the runtime's CPU time.
+// is none. A spare that nobody needs is stopped a little later. Some programs use each name only once. For such a program, to start and stop an actor
+// for each name took a quarter of the runtime's CPU time.
 //
 // protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor. It adds a message
 // to the count before the message is sent, and subtracts the message after the actor has handled it. The registry also keeps track of whether the
@@ -30,9 +30,9 @@ import (
 type registry struct {
 	engine     *Engine
 	shards     [shardCount]shard
-	sweepEvery time.Duration // pause between two sweeps; an actor that was not used in between is stopped
+	sweepEvery time.Duration // pause between two sweeps; an actor that was not used in between becomes a spare
 
-	spawned atomic.Uint64 // numbers the actors, so that PIDs are unique: the old actor of a name may still be stopping when a new one starts
+	spawned atomic.Uint64 // numbers the actors, so that their PIDs are unique
 	living  countdown     // actors that have not stopped; reaches zero after Close
 	drained countdown     // living actors that a Shutdown waits for
 }
@@ -68,7 +68,7 @@ type member struct {
 	shell   shell
 
 	// under the shard's mutex
-	key     memberKey // of its name, or of its last name if it is a spare
+	key     memberKey // of its name, or of its previous name if it is a spare
 	coming  int       // messages on their way
 	used    bool      // since the last sweep
 	idle    bool      // the machine of this actor was idle after the last message
@@ -185,7 +185,7 @@ func (r *registry) enter(stage wait.Stage) {
 	}
 }
 
-// admit finds or spawns the actor of a name, and counts the message that the caller sends next. It returns nil while the runtime closes.
+// admit finds or provides the actor of a name, and counts the message that the caller sends next. It returns nil while the runtime closes.
 func (s *shard) admit(a *lease.Address) *member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,8 +244,7 @@ func (s *shard) provide(a *lease.Address) *member {
 	return m
 }
 
-// spawn starts an actor. SpawnNamed returns only after the actor has handled actor.Started, so the actor handles this message under the shard's
-// mutex.
+// spawn starts an actor. SpawnNamed calls the functions in props before it returns, so the shard's mutex guards s.spawning.
 func (s *shard) spawn(a *lease.Address) *member {
 	r := s.registry
 	m := &member{shard: s}

@@ -20,7 +20,7 @@ type Seams struct {
 	ID     string                            // the runtime's UUID; by default a random one
 	First  uint64                            // the number from which grants, owners and leases are numbered; by default a random one
 	Clock  clock.Clock                       // by default the clock of the operating system
-	Jitter func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
+	Jitter func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument; by default from math/rand
 	Salt   func() uint64                     // random bits for the ids of grants; by default they come from the operating system
 	Shard  func(name string) uint64          // chooses the registry's shard of a name; by default a hash with a random seed
 

@@ -36,12 +36,12 @@ type shell struct {
 // init prepares the shell for its first message.
 func (a *shell) init(e *Engine, m *member, address *lease.Address, stage wait.Stage) {
 	*a = shell{engine: e, member: m, stage: stage, idle: true}
-	a.name(address)
+	a.takeName(address)
 }
 
-// name makes the shell the actor of a name. Its machine was idle, so nothing of the last name is left, except perhaps messages on their way. They do no
-// harm: they are about grants, channels or calls that the new machine does not have.
-func (a *shell) name(address *lease.Address) {
+// takeName makes the shell the actor of a name. Its machine was idle, so nothing of the previous name is left, except perhaps messages on their way.
+// They do no harm: they are about grants, channels or calls that the new machine does not have, or cost one needless step or attempt.
+func (a *shell) takeName(address *lease.Address) {
 	a.stopTimer()
 	own := *address
 	a.address, a.machine = &own, newMachine(a.engine, a.member, &own, a.machine)
@@ -109,7 +109,7 @@ func (a *shell) handle(c actor.Context, message any) {
 			return
 		}
 		if m.Routed && keyOf(m.Address) != keyOf(a.address) {
-			a.name(m.Address)
+			a.takeName(m.Address)
 		}
 		if m.Requester == nil || a.admit(c, m) {
 			a.request = m

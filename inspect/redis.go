@@ -17,8 +17,8 @@ func foreign(what string) error {
 	return fmt.Errorf("%w: the key holds %s", protocol.ErrForeignKey, what)
 }
 
-// check returns an error for a client that cannot be used. A Ring would silently leave out the keys of some of its servers. With fewer than -1 retries
-// or redirects, go-redis does not make the first attempt either: it sends nothing, and reports success.
+// check returns an error for a client that cannot be used. A Ring would silently leave out the keys of some of its servers. With fewer than -1
+// retries or redirects, go-redis does not make the first attempt either: it sends nothing, and reports success.
 func check(client redis.UniversalClient) error {
 	further := 0
 	switch c := client.(type) {

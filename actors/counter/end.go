@@ -61,7 +61,7 @@ func goesOn(cause error) error {
 // once, and reports permits that it may have taken, or whose return was not confirmed.
 func (s *State) onClose(to wait.Stage) {
 	s.Stage = max(s.Stage, to)
-	s.refuseAll(protocol.ErrClosed)
+	s.refuseWaiters(protocol.ErrClosed)
 	if to < wait.Aborting {
 		return
 	}
@@ -93,9 +93,9 @@ func (s *State) unconfirmed(op *scripts.CountOp) wait.Effect {
 	return wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.Address.Name, Do: op.Word, Err: protocol.ErrClosed}}
 }
 
-// Distrust starts over after a panic. The request r, if it is not nil, was answered elsewhere. The state may be wrong, even about which calls were sent. So all calls are sent again, except those of tasks
+// Distrust starts over after a panic. The state may be wrong, even about which calls were sent. So all calls are sent again, except those of tasks
 // that are never repeated (task.once). A repeat under the same id has no second effect. Effects emitted before the panic are carried out. The only
-// exception is the answer to r.
+// exception is the answer to r, which the caller of Distrust gives. If r is nil, there is no such answer.
 func (s *State) Distrust(now time.Duration, r *wait.Request) []wait.Effect {
 	s.disown(r)
 	s.retryAt = now + s.Policy.Backoff(3)
@@ -112,7 +112,7 @@ func (s *State) Distrust(now time.Duration, r *wait.Request) []wait.Effect {
 	return s.TakeEffects()
 }
 
-// disown drops a request that has been answered elsewhere. If the request had a task of its own (Ask), the task is undone.
+// disown drops a request that the caller of Distrust answers. If the request had a task of its own (Ask), the task is undone.
 func (s *State) disown(r *wait.Request) {
 	if r == nil {
 		return

@@ -254,7 +254,7 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	a := &s.attempt
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:
-		s.refuseAll(scripts.Explain(m.err))
+		s.refuseWaiters(scripts.Explain(m.err))
 	case m.expired:
 		s.loseTrack(a.op, &a.copies)
 		s.retryAt = now
@@ -285,8 +285,8 @@ func (s *State) failed(now time.Duration, m *countDone) {
 	}
 }
 
-// refuseAll answers every waiter with an error.
-func (s *State) refuseAll(err error) {
+// refuseWaiters answers every waiter with an error.
+func (s *State) refuseWaiters(err error) {
 	for r := s.Queue.Front(); r != nil; r = s.Queue.Front() {
 		s.leave(r)
 		s.Fail(r, err)

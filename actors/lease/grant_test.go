@@ -23,8 +23,8 @@ func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 		executed := sent + upTo(10*time.Millisecond)<<random.IntN(10)
 		rate := 1 + (random.Float64()-0.5)/100 // the rate of the server's clock relative to the local clock
 
-		// The server truncates the lease and its own clock to whole milliseconds. phase is the fraction that it cuts off its clock when it executes the
-		// script.
+		// The server truncates the lease and its own clock to whole milliseconds. phase is the fraction that it cuts off its clock when it executes
+		// the script.
 		phase := upTo(time.Millisecond)
 		lasts := length.Truncate(time.Millisecond) - phase
 		expires := executed + time.Duration(float64(lasts)/rate)

@@ -9,8 +9,8 @@ import (
 // Hold is one local lease.
 //
 // A hold ends only once. The holder ends it with Claim, and then sends its release request; the lock actor ends it with Lose. If both calls happen,
-// the first one counts. After a Claim, the lock actor does not stop until the release request has arrived. So the request can be sent directly to
-// the lock actor, not through the registry.
+// the first one counts. After a Claim, the lock actor neither stops nor gets another name until the release request has arrived. So the request can
+// be sent directly to the lock actor, not through the registry.
 type Hold struct {
 	// set by the machine before the hold is delivered
 	Grant  *Grant

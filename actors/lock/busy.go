@@ -209,7 +209,7 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 }
 
 // onChannelMessage decides when to try after a release message. If the kind takes turns, the process that has waited longest tries first
-// (package turns). Otherwise all try at once.
+// (package turns). Otherwise all try at once, or when the pause of this process is over.
 func (s *State) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	switch {
 	case !s.Address.Kind.TakesTurns():

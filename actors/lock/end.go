@@ -88,7 +88,7 @@ func (s *State) lostLease(now time.Duration, reason protocol.LossReason) wait.Ef
 }
 
 // endHolds ends all local leases on the grant. Lose returns false if the holder has just released its lease, and the release request has not reached
-// onRelease yet. `claimed` counts such requests, because the actor must not stop before they arrive.
+// onRelease yet. `claimed` counts such requests, because the actor must not stop or get another name before they arrive.
 func (s *State) endHolds(err error, reason protocol.LossReason) {
 	for _, h := range s.holds {
 		switch {
@@ -138,8 +138,8 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 // broken. If only a forgotten call would have answered a request, Distrust answers the request with an error.
 func (s *State) Distrust(now time.Duration, r *wait.Request) []wait.Effect {
 	s.forget(r)
-	for _, r := range s.releasers {
-		s.Fail(r, unconfirmed(wait.ErrPanicked))
+	for _, waiting := range s.releasers {
+		s.Fail(waiting, unconfirmed(wait.ErrPanicked))
 	}
 	s.releasers, s.looking = nil, nil
 	s.orphans.distrust()
@@ -156,7 +156,7 @@ func (s *State) Distrust(now time.Duration, r *wait.Request) []wait.Effect {
 	return s.TakeEffects()
 }
 
-// forget removes a request that was answered elsewhere. It does nothing if r is nil.
+// forget removes a request that the caller of Distrust answers. It does nothing if r is nil.
 func (s *State) forget(r *wait.Request) {
 	if r == nil {
 		return

@@ -167,8 +167,8 @@ func (s *State) extended(now time.Duration, r *wait.Request) {
 	s.extension.leave(r)
 }
 
-// leave removes r from the requests that wait for an extend. It returns false if r is not one of them. If a call was in flight for r, the next request
-// waits until no duplicate of that call can run.
+// leave removes r from the requests that wait for an extend. It returns false if r is not one of them. If a call was in flight for r, the next
+// request waits until no duplicate of that call can run.
 func (e *extension) leave(r *wait.Request) bool {
 	if e == nil {
 		return false

@@ -13,14 +13,14 @@ import (
 )
 
 // New makes the machine of a lock: a Group if the lock may have several contenders or grants at a time, otherwise a State. A State may take over the
-// memory of the last machine of the same actor (`last`, which is nil if there is none).
-func New(policy *wait.Policy, address *lease.Address, self lease.Actor, last wait.Machine) wait.Machine {
+// memory of the previous machine of the same actor (`previous`, which is nil if there is none).
+func New(policy *wait.Policy, address *lease.Address, self lease.Actor, previous wait.Machine) wait.Machine {
 	if address.Kind.Many() {
 		many := &Group{}
 		many.init(policy, address, self)
 		return many
 	}
-	one, _ := last.(*State)
+	one, _ := previous.(*State)
 	if one == nil {
 		one = &State{}
 	}
@@ -286,7 +286,7 @@ func (h *Group) reportSlow(now time.Duration) {
 	h.dueAt = min(h.dueAt, h.Queue.SlowAt(limit))
 }
 
-// Idle reports whether the actor could stop without losing anything.
+// Idle reports whether the actor could stop, or get another name, without losing anything.
 func (h *Group) Idle() bool {
 	return h.members == 0 && h.Queue.Len == 0 && len(h.again) == 0 && h.common.Idle()
 }
@@ -328,8 +328,8 @@ func (h *Group) Held() (holds []*lease.Hold, waiting int) {
 	return holds, h.waiting
 }
 
-// forget removes a request that was answered elsewhere. The request may be in the queue, in the running step, in a step that follows, in the effects,
-// or in its member.
+// forget removes a request that the caller of Distrust answers. The request may be in the queue, in the running step, in a step that follows, in the
+// effects, or in its member.
 func (h *Group) forget(r *wait.Request) {
 	h.Queue.Remove(r)
 	if h.atHand.message == r {

@@ -160,8 +160,8 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 // The release of a fair lock names an heir, which is the pending grant of a contender of this process. If the heir is first in Redis' queue, the
 // release script grants it the lock at once, so neither a message nor another attempt is needed. With AckReplicas, the release names no heir, because
 // only an acquire can wait for replicas. If the turn has lasted long enough, the release lets waiters of other kinds of lock go first
-// (Terms.TurnEnds). If a gap is due, the release names no heir either: clients that poll would never find the lock free. This concerns releases only,
-// and not those of orphans, after which the process does not pause.
+// (Terms.TurnEnds). If a gap is due, the release names no heir either: with an heir, clients that poll would never find the lock free. The release of
+// an orphan names one even then, because the process does not pause after it.
 //
 // A writer may acquire the read lock as well. The call then names the writer's own grant, so that the script lets this writer read.
 func (h *Group) onCall(now time.Duration, s *State, call *lockCall) {

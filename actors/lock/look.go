@@ -30,7 +30,7 @@ func (s *State) forgettable() bool {
 }
 
 // wantLook plans one question although no request waits. It is called after a try was refused because of a local holder or waiter, so that the next
-// try gets a fresh answer. It is also called when a force-release may have ended the grant.
+// try gets a fresh answer.
 func (s *State) wantLook() {
 	if s.forgettable() {
 		s.lookingOf().wanted = true
@@ -60,7 +60,7 @@ func (s *State) advanceLook(now time.Duration) {
 	}
 }
 
-// nextAt returns the instant of the next question, or clock.Never if none is planned.
+// nextAt returns the instant of the next question, or clock.Never if none is planned. The caller checks that the grant is forgettable.
 func (l *looking) nextAt() time.Duration {
 	if l.at == 0 {
 		return clock.Never

@@ -28,7 +28,7 @@ type orphan struct {
 	failures       int           // number of failed releases
 	lasting        bool          // must be released even after its lease: it may be in Redis' queue, or other grants of its owner keep the key alive
 	least          time.Duration // end of its at-least time: the lock stays taken until then
-	nobody         bool          // a second release (see freeLater): the grant was released before, and only its at-least time keeps the lock taken
+	nobody         bool          // a second release (see releaseOnceMore): the grant was released before, and only its at-least time keeps the lock taken
 }
 
 // orphans are the orphans of a state.

@@ -284,8 +284,8 @@ func (s *State) advanceGuard(now time.Duration) {
 	}
 }
 
-// Idle reports whether the actor could stop without losing anything. It must have no waiter, grant, orphan, subscription or place in Redis' queue,
-// and must not be asking Redis about a grant (look.go). Also, no release may be on its way to this actor (claimed).
+// Idle reports whether the actor could stop, or get another name, without losing anything. It must have no waiter, grant, orphan, subscription or
+// place in Redis' queue, and must not be asking Redis about a grant (look.go). Also, no release may be on its way to this actor (claimed).
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.Queue.Len == 0 && s.claimed == 0 &&
 		len(s.orphans.all) == 0 && s.subscription.Watch == wait.Unwatched && (s.looking == nil || s.looking.call == nil)

@@ -47,7 +47,7 @@ type Result struct {
 // Leave takes a call out of the line when the call is about to be sent. heard is the instant at which Redis last answered. Leave fails if the call
 // was withdrawn.
 func (c *Call) Leave(now, heard time.Duration) bool {
-	c.NotAfter = c.Last(now)
+	c.NotAfter = c.Latest(now)
 	c.Deadline, c.Since = c.NotAfter+c.Grace, max(c.Asked, heard)
 	return c.claimed.CompareAndSwap(false, true)
 }
@@ -99,8 +99,8 @@ func Hasty(now, window time.Duration) Timing {
 	return Timing{Asked: now, window: window, Until: now + window, Patience: window}
 }
 
-// Last returns the last instant at which a call that is sent now may be executed.
-func (t *Timing) Last(now time.Duration) time.Duration { return min(t.Until, now+t.window) }
+// Latest returns the last instant at which a call that is sent now may be executed.
+func (t *Timing) Latest(now time.Duration) time.Duration { return min(t.Until, now+t.window) }
 
 // Expires returns the instant at which a call is refused if it has not been sent. heard is the instant at which Redis last answered.
 func (t *Timing) Expires(heard time.Duration) time.Duration {

@@ -105,7 +105,7 @@ type Stats struct {
 	Held      int // leases
 	Waiting   int // acquires without an outcome
 	Lingering int // leases that are kept for the next local acquire: Options.Linger
-	Actors    int // actors, one for each name in use
+	Actors    int // names that have an actor; actors without a name (spares) are not counted
 
 	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore
 	HandedOn      uint64 // those of Acquired that needed no call to Redis: handed on inside the process, or re-entered

@@ -64,7 +64,7 @@ const (
 
 // Policy holds the times that decisions about turns depend on.
 type Policy struct {
-	GapEvery  time.Duration // interval of gaps if a process has no competitor
+	GapEvery  time.Duration // interval of gaps if a process has no competitor, or if the lock has a queue in Redis
 	GapShared time.Duration // interval of gaps if processes compete; if two processes alternate, a gap delays fewer than one in a hundred waits
 
 	Jitter     func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
@@ -187,7 +187,7 @@ func (y *Turns) Waited() { y.attendance.waited = true }
 // OpensAt returns the instant from which an attempt may be made, or 0 if it may be made at once.
 func (y *Turns) OpensAt() time.Duration { return y.until }
 
-// GapDue reports whether a process that is alone, or that is alone in the queue of a lock, should leave the lock free for a moment.
+// GapDue reports whether a gap is due for a process that is alone, or for a lock with a queue in Redis, however many processes are in the queue.
 func (y *Turns) GapDue(p *Policy, now time.Duration) bool { return y.gaps.due(p, now) }
 
 // MereListeners returns the number of subscribers that are believed not to want the lock.
@@ -374,7 +374,7 @@ func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened boo
 	return g.begin(now) && (!often || listened) // subscribers try right after a release, so they can win only if a gap follows it
 }
 
-// due reports whether a process without competitors should make a gap.
+// due reports whether GapEvery has passed since the newest gap.
 func (g *gaps) due(p *Policy, now time.Duration) bool { return now-g.since >= p.GapEvery }
 
 // heard notes another process's release and reports whether a gap is due.

@@ -15,7 +15,7 @@ type Base struct {
 	Queue   Queue // the waiters, oldest first
 	Stage   Stage
 
-	AlarmAt time.Duration // the instant of the shell's timer, or clock.Never if it is off
+	AlarmAt time.Duration // the instant of the shell's timer, or of the alarm in the group (lock.Group); clock.Never if there is none
 	effects []Effect
 }
 
@@ -71,7 +71,7 @@ func (b *Base) TakeEffects() []Effect {
 	return effects
 }
 
-// Unanswer removes the answer to a request from the effects, because somebody else has answered the request.
+// Unanswer removes the answer to a request from the effects, because the caller of Distrust answers the request.
 func (b *Base) Unanswer(r *Request) {
 	b.effects = slices.DeleteFunc(b.effects, func(e Effect) bool { return e.Do == DoAnswer && e.Request == r })
 }

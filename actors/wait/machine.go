@@ -13,10 +13,11 @@ import (
 // more inputs: the deadlines of its grants, which the watchdog moves, and its policy, which makes ids and random numbers. Tests set all inputs.
 type Machine interface {
 	Step(now time.Duration, message any) []Effect
-	// Distrust starts over after a panic. If r is not nil, it is the request that was being handled, and it was answered elsewhere.
+	// Distrust starts over after a panic. If r is not nil, it is the request that was being handled. The machine drops it, because the caller of
+	// Distrust answers it.
 	Distrust(now time.Duration, r *Request) []Effect
-	Idle() bool                               // ending the actor would lose nothing
-	Room() *[]Effect                          // see Base
+	Idle() bool                               // the actor may stop or get another name
+	Room() *[]Effect                          // see Base.Room
 	Held() (holds []*lease.Hold, waiting int) // the local leases, and the number of waiters
 }
 

@@ -77,7 +77,7 @@ const (
 	Acquire Operation = iota
 	Release
 	Extend
-	Inspect
+	Inspect // does not pass through a machine, and neither does ForceRelease: see actors/inspect.go
 	ForceRelease
 	Count  // the operation in Request.Count
 	Cancel // only in the actor message API; the machine gets a CancelRequest

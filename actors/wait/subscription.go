@@ -45,7 +45,8 @@ func (s *Subscription) End(b *Base) {
 	b.Emit(Effect{Do: DoUnwatch, Channel: s.Channel})
 }
 
-// Unneeded reports whether there is a subscription that no waiter has needed for some time.
+// Unneeded notes when the last waiter left. It reports whether there is a subscription that no waiter has needed for KeepChannel, or, while the
+// runtime ends, that none needs now.
 func (s *Subscription) Unneeded(b *Base, now time.Duration) bool {
 	if b.Queue.Len > 0 {
 		s.unused = clock.Never

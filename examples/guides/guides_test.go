@@ -171,7 +171,7 @@ func TestLease_IsKeptForAnHour(t *testing.T) {
 		server := holdfasttest.New(t)
 		lease, err := server.Runtime().Lock("orders").Acquire(t.Context())
 		require.NoError(t, err)
-		<-time.After(time.Hour) // 360 renewals, in milliseconds
+		<-time.After(time.Hour) // 360 renewals, in a fraction of a second
 		assert.True(t, lease.Valid())
 		require.NoError(t, lease.Release(t.Context()))
 	})

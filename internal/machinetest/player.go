@@ -166,7 +166,7 @@ func (p *Player) Read(line string, alarmAt time.Duration) (verb string, a Argume
 	return verb, a
 }
 
-// Sweep writes "stop" if the registry, in a sweep, would stop the actor of this machine.
+// Sweep writes "stop" if the registry, in a sweep, would take the name from the actor of this machine.
 func (p *Player) Sweep(m wait.Machine) {
 	if m.Idle() {
 		p.Writef("stop")
@@ -210,6 +210,7 @@ func (p *Player) WriteEffect(e *wait.Effect) {
 	p.Writef("%s", line)
 }
 
+// lineOf formats an effect.
 func lineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
 	switch do {
 	case wait.DoWatch:

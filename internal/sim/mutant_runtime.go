@@ -68,7 +68,7 @@ var RuntimeMutants = []Mutant{
 		edit{"lock.State.onDemanded", "s.demanded = true", "s.demanded = !BROKEN"}),
 	broken("linger without an end", "a lock that nobody uses or wants is kept forever", lingers,
 		edit{"lock.State.linger", "now + s.Policy.Linger", "now + s.Policy.Linger\n\t\tif BROKEN {\n\t\t\ts.turn.lingerTo += 100 * s.Policy.Linger\n\t\t}"}),
-	broken("state of the last name", "an actor that gets another name keeps the key and the state of its last one", exclusive,
+	broken("state of the previous name", "an actor that gets another name keeps the key and the state of its previous one", exclusive,
 		edit{"actors.shell.handle", "if m.Routed && keyOf(m.Address) != keyOf(a.address) {", "if m.Routed && keyOf(m.Address) != keyOf(a.address) && !BROKEN {"}),
 	broken("half a multi lock", "an acquire that fails to get all members keeps those that it has", []kind{multiLock},
 		edit{"holdfast.MultiLock.takeInOrder", "if leases == nil {", "if leases == nil && !BROKEN {"}),

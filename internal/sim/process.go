@@ -81,8 +81,8 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 	return p, err
 }
 
-// shard puts all names of a world into one shard of the registry, so that an idle actor can get another name. In every other world, two names get two
-// different shards, because they differ in the last letter.
+// shard chooses the shard of a name. If the seed is odd, all names of a world are in one shard, so that an idle actor can get another name. If it is
+// even, two names are in two shards, because they differ in the last letter.
 func (w *world) shard(name string) uint64 {
 	if w.plan.seed%2 == 1 {
 		return 0
