@@ -24,6 +24,7 @@ var once = []struct {
 	{402839, "a process behind a crowd whose processes do not exist finds the lock taken when it tries again, and waits once more"},
 	{420466, "a process is over when its reader's lease has expired, although Redis keeps the reader's field because of another reader"},
 	{420340, "a user waits behind a reader of its own process, which was ended by force, while the lock lingers in another process"},
+	{403253, "a multi lock loses a member; the runtime releases the other one, which lingers until another user of the process gets it"},
 	{130, "a user waits behind a reader of its own process, whose fixed lease another process has ended by force"},
 }
 

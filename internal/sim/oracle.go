@@ -290,6 +290,9 @@ func (o *oracle) inTurn(h *hold) {
 	if t.count++; t.count == 1 {
 		return
 	}
+	if t.freed.IsZero() && slices.ContainsFunc(o.holds[h.place], func(x *hold) bool { return x.id() == h.id() && x.forsaken() }) {
+		t.freed = time.Now()
+	}
 	bounds, passed := o.w.plan.bounds(), time.Since(t.began)
 	if o.w.plan.linger > 0 && !t.freed.IsZero() {
 		bounds.Max, bounds.For = math.MaxInt, max(bounds.For, t.freed.Sub(t.began)+o.w.plan.linger)
@@ -306,6 +309,9 @@ func (o *oracle) inTurn(h *hold) {
 		o.violation("A8: %s was given %s with %v left of %v", h.who, h.place.name, time.Until(end), o.w.plan.lease)
 	}
 }
+
+// forsaken reports whether h is a member of a multi lock that has lost another member. The runtime then releases this member, and its grant may linger.
+func (h *hold) forsaken() bool { return h.member > 0 && h.lease.Err() != nil }
 
 func (o *oracle) anyExcused(p *place) bool { return slices.ContainsFunc(o.holds[p], o.excused) }
 
