@@ -37,13 +37,19 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 }
 
 // cancelTask answers the caller of a task. A return of permits continues without its caller. Any other operation is undone if it can be, because its
-// caller will not learn whether it was executed.
+// caller will not learn whether it was executed. If a call in flight may end leases of this process, the task stays until the call has its result:
+// the shell tells the holders, and an actor that has stopped or has another name meanwhile could not.
 func (s *State) cancelTask(e *task, r *wait.Request, cause error) {
 	if e.failures.Last != nil {
 		cause = fmt.Errorf("%w: %w", cause, e.failures.Last)
 	}
 	if e.op.Way == scripts.Give {
 		s.Fail(r, goesOn(cause))
+		return
+	}
+	if e.op.Ends && !e.recall() {
+		e.duplicateUntil, e.once = max(e.duplicateUntil, e.call.Deadline), true
+		s.Fail(r, s.uncertain(e, cause))
 		return
 	}
 	e.disregard()
