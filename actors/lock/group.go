@@ -133,11 +133,11 @@ func (h *Group) receive(now time.Duration, message any) {
 	case wait.CancelRequest:
 		h.onCancel(now, m)
 	case *callDone:
-		h.deliver(now, m.call.state, m)
+		h.forward(now, m.call.state, m)
 	case lease.Due:
-		h.deliver(now, stateOf(m.Grant), m)
+		h.forward(now, stateOf(m.Grant), m)
 	case lease.Gone:
-		h.deliver(now, stateOf(m.Grant), m)
+		h.forward(now, stateOf(m.Grant), m)
 	case wait.ChannelReady:
 		h.onChannelReady(now, m)
 	case wait.ChannelMessage:
@@ -151,6 +151,14 @@ func (h *Group) receive(now time.Duration, message any) {
 		h.each(func(s *State) { h.deliver(now, s, m) })
 	case wait.Close:
 		h.onClose(m)
+	}
+}
+
+// forward delivers a message to the state that it is about, unless that state is of the last machine of this actor. `s` is nil if that machine was a
+// State.
+func (h *Group) forward(now time.Duration, s *State, message any) {
+	if s == &h.common || s != nil && s.member != nil && s.member.group == h {
+		h.deliver(now, s, message)
 	}
 }
 
