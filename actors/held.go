@@ -28,9 +28,9 @@ func (a *shell) leased() bool {
 	return slices.ContainsFunc(holds, func(h *lease.Hold) bool { return h.Until() != 0 })
 }
 
-// heldOf asks the actor of a name for its leases. It returns when the actor has handled all messages that were sent to it before.
-func (e *Engine) heldOf(a *lease.Address) Held {
-	m := e.registry.shardOf(a.Raw).find(keyOf(a))
+// heldOf asks an actor for its leases. It returns when the actor has handled all messages that were sent to it before.
+func (e *Engine) heldOf(key memberKey) Held {
+	m := e.registry.shardOf(key.raw).find(key)
 	if m == nil {
 		return Held{}
 	}

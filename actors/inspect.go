@@ -85,7 +85,7 @@ func (e *Engine) inspect(r *wait.Request) error {
 	if err != nil {
 		return err
 	}
-	held := e.heldOf(r.Address)
+	held := e.heldOf(keyOf(r.Address))
 	state.Waiting = held.Waiting
 	for _, h := range held.Holds {
 		state.Local = append(state.Local, h.Holder())
@@ -108,7 +108,9 @@ func (e *Engine) forceRelease(r *wait.Request) error {
 	case result.Class == scripts.Unknown:
 		e.registry.tellAll(r.Address, wait.LookAround{})
 	}
-	e.heldOf(r.Address) // its answer comes after the actor of this family has handled the message
+	for family := range scripts.FamilyCount { // the answer of an actor comes after the actor has handled the message
+		e.heldOf(memberKey{family, r.Address.Raw})
+	}
 	return err
 }
 

@@ -101,6 +101,20 @@ func TestEngine_ForceRelease(t *testing.T) {
 	}
 }
 
+// A lock of another kind may hold the key. Its actor may be busy, so the message alone is not enough: ForceRelease must not return before the holders
+// know that their leases have ended.
+func TestEngine_ForceReleaseWaitsForAllKindsOfLock(t *testing.T) {
+	t.Parallel()
+	e, a, got, _ := inspectEngine(rpc.Result{Reply: []any{"peer:1"}})
+	_, other := addTestActor(e.registry, &lease.Address{Kind: scripts.FairLock, Name: a.Name, Raw: a.Raw})
+	_, err := e.ForceRelease(t.Context(), a)
+	require.NoError(t, err)
+	for _, told := range []*received{got, other} {
+		assert.Equal(t, []any{routed{wait.Freed{Grants: []string{"peer:1"}, Reason: protocol.LossForceReleased}}}, told.messages)
+		assert.Equal(t, 1, told.queries)
+	}
+}
+
 // If a call came too late only because the server's clock was misjudged, it is made once more, but not twice.
 func TestEngine_ForceReleaseThatCameTooLate(t *testing.T) {
 	t.Parallel()

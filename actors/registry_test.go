@@ -28,12 +28,14 @@ import (
 // received has the messages that an actor has received.
 type received struct {
 	messages []any
+	queries  int // for leases
 	stopped  bool
 }
 
 func (r *received) InvokeUserMessage(message any) {
 	if m, ok := message.(routed); ok {
 		if query, ok := m.message.(heldQuery); ok {
+			r.queries++
 			query.answer <- Held{Waiting: 7}
 			return
 		}
@@ -55,13 +57,18 @@ var orders = &lease.Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}
 func newTestRegistry() (*registry, *member, *received) {
 	e := &Engine{workers: &mailbox.Workers{}, clock: clock.NewSystem(), recorder: trace.New(clock.NewSystem(), nil, nil), shard: func(string) uint64 { return 0 }}
 	e.registry = newRegistry(e)
+	m, got := addTestActor(e.registry, orders)
+	return e.registry, m, got
+}
+
+func addTestActor(r *registry, a *lease.Address) (*member, *received) {
 	got := &received{}
-	m := &member{shard: &e.registry.shards[0], key: keyOf(orders)}
+	m := &member{shard: &r.shards[0], key: keyOf(a)}
 	m.mailbox.RegisterHandlers(got, actor.NewSynchronizedDispatcher(300))
 	m.mailbox.Start()
 	m.shard.members[m.key] = m
-	e.registry.living.add()
-	return e.registry, m, got
+	r.living.add()
+	return m, got
 }
 
 func newAcquire(a *lease.Address) *wait.Request {
