@@ -16,6 +16,8 @@ import (
 // Count carries out an operation on a semaphore or latch. The parameter `number` says how many permits to take or give, or is the value to set. If
 // the operation does not wait, the result is the number in Redis' reply.
 //
+// If the operation has ended leases of this process, their holders know that when Count returns.
+//
 // Count returns when the operation is answered, or when ctx ends. If the operation gives something back (scripts.Give), Count waits up to
 // releaseGrace longer after the end of ctx. If there is still no answer, the operation continues in the background.
 func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
@@ -37,7 +39,11 @@ func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountO
 	if op.Way == scripts.Give {
 		grace = releaseGrace
 	}
-	return e.await(ctx, r, grace, true)
+	number, err := e.await(ctx, r, grace, true)
+	if op.Ends {
+		e.awaitHolders(a)
+	}
+	return number, err
 }
 
 // mayCount returns an error if the operation must not be sent, because the engine is closing or ctx has ended. An operation that gives something

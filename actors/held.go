@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/trace"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // heldQuery asks the actor of a name for its leases.
@@ -37,6 +38,13 @@ func (e *Engine) heldOf(key memberKey) Held {
 	answer := make(chan Held, 1)
 	m.Send(routed{heldQuery{answer}})
 	return <-answer
+}
+
+// awaitHolders returns when the actors of a name have handled all messages that were sent to them before, in all families.
+func (e *Engine) awaitHolders(a *lease.Address) {
+	for family := range scripts.FamilyCount {
+		e.heldOf(memberKey{family, a.Raw})
+	}
 }
 
 // Held asks all actors that are not idle for their leases, shard by shard. Each of these actors answers, because the registry counts the query: an

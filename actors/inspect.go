@@ -108,9 +108,7 @@ func (e *Engine) forceRelease(r *wait.Request) error {
 	case result.Class == scripts.Unknown:
 		e.registry.tellAll(r.Address, wait.LookAround{})
 	}
-	for family := range scripts.FamilyCount { // the answer of an actor comes after the actor has handled the message
-		e.heldOf(memberKey{family, r.Address.Raw})
-	}
+	e.awaitHolders(r.Address)
 	return err
 }
 

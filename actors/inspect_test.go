@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -113,6 +114,36 @@ func TestEngine_ForceReleaseWaitsForAllKindsOfLock(t *testing.T) {
 		assert.Equal(t, []any{routed{wait.Freed{Grants: []string{"peer:1"}, Reason: protocol.LossForceReleased}}}, told.messages)
 		assert.Equal(t, 1, told.queries)
 	}
+}
+
+// Permits that are released by their ids end leases that another actor has, and that actor may be busy.
+func TestEngine_CountWaitsForHolders(t *testing.T) {
+	t.Parallel()
+	e, _, _, _ := inspectEngine()
+	permits := &lease.Address{Kind: scripts.PermitSemaphore, Name: "pool", Raw: "pool"}
+	counter, _ := addTestActor(e.registry, permits)
+	counter.mailbox.RegisterHandlers(&answering{engine: e}, actor.NewSynchronizedDispatcher(300))
+	_, holders := addTestActor(e.registry, &lease.Address{Kind: scripts.Permit, Name: "pool", Raw: "pool"})
+	for _, op := range []*scripts.CountOp{scripts.PermitsFree, scripts.PermitsRelease([]string{"p1"})} {
+		assert.Zero(t, holders.queries)
+		_, err := e.Count(t.Context(), permits, op, 0, false)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1, holders.queries)
+}
+
+// answering is an actor that answers every request.
+type answering struct {
+	received
+	engine *Engine
+}
+
+func (a *answering) InvokeUserMessage(message any) {
+	if r, ok := message.(*wait.Request); ok {
+		a.engine.answer(r)
+		return
+	}
+	a.received.InvokeUserMessage(message)
 }
 
 // If a call came too late only because the server's clock was misjudged, it is made once more, but not twice.
