@@ -24,8 +24,8 @@ func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State,
 	return *r.State, nil
 }
 
-// ForceRelease frees a lock, whoever holds it. It reports whether the lock was held. When it returns without an error, the local holders of kinds of
-// the same family know that their leases have ended. Holders of other families have been sent the message.
+// ForceRelease frees a lock, whoever holds it. It reports whether the lock was held. When it returns without an error, the local holders know that
+// their leases have ended.
 func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, error) {
 	r := &wait.Request{Do: wait.ForceRelease, Address: a}
 	if deadline, ok := ctx.Deadline(); ok {

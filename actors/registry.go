@@ -297,7 +297,7 @@ func (m *member) handled(counted, idle bool) (removed bool) {
 	case s.stage > wait.Running:
 		delete(s.members, m.key)
 		return true
-	case !m.listed:
+	case !m.listed && s.members[m.key] == m: // not a spare
 		s.list(m)
 	}
 	return false

@@ -154,8 +154,8 @@ func (h *Group) receive(now time.Duration, message any) {
 	}
 }
 
-// forward delivers a message to the state that it is about, unless that state is of the last machine of this actor. `s` is nil if that machine was a
-// State.
+// forward delivers a message to the state that it is about, unless that state belongs to the machine of the actor's previous name. `s` is nil if that
+// machine was a State.
 func (h *Group) forward(now time.Duration, s *State, message any) {
 	if s == &h.common || s != nil && s.member != nil && s.member.group == h {
 		h.deliver(now, s, message)
