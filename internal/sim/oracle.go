@@ -310,7 +310,8 @@ func (o *oracle) inTurn(h *hold) {
 	}
 }
 
-// forsaken reports whether h is a member of a multi lock that has lost another member. The runtime then releases this member, and its grant may linger.
+// forsaken reports whether h is a member of a multi lock that has lost another member. The runtime then releases this member, and its grant may
+// linger.
 func (h *hold) forsaken() bool { return h.member > 0 && h.lease.Err() != nil }
 
 func (o *oracle) anyExcused(p *place) bool { return slices.ContainsFunc(o.holds[p], o.excused) }
