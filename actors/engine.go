@@ -2,6 +2,8 @@ package actors
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -328,6 +330,13 @@ func (e *Engine) newGrantID() string {
 	}
 	id := append(append(make([]byte, 0, 64), e.id...), ':')
 	return string(strconv.AppendUint(id, number, 10))
+}
+
+// salt returns random bits from the operating system.
+func salt() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:saltBits/8]) // never fails, by its documentation
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // ID returns the runtime's UUID.

@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	mathrand "math/rand/v2"
@@ -56,12 +55,6 @@ func newUUID() string {
 	_, _ = rand.Read(b[:]) // never fails, by its documentation
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-func salt() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:saltBits/8]) // never fails, by its documentation
-	return binary.LittleEndian.Uint64(b[:])
 }
 
 var seamsID = extensions.NextExtensionID()
