@@ -60,16 +60,19 @@ func (e *Engine) inBackground(r *wait.Request, answered func()) {
 		answered()
 		return
 	}
+	do := e.inspect
+	if r.Do == wait.ForceRelease {
+		do = e.forceRelease
+	}
 	go func() {
 		defer e.background.Done()
-		do := e.inspect
-		if r.Do == wait.ForceRelease {
-			do = e.forceRelease
-		}
-		if err := do(r); err != nil {
+		defer answered()
+		defer e.events.RecoverIn(r.Do.String())
+		r.Err = r.Because(wait.ErrPanicked) // stays if `do` panics
+		err := do(r)
+		if r.Err = nil; err != nil {
 			r.Err = r.Because(err)
 		}
-		answered()
 	}()
 }
 

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -211,5 +213,18 @@ func TestEngine_InspectWhileClosing(t *testing.T) {
 	e.closing.Store(true)
 	_, err := e.Inspect(t.Context(), a)
 	require.EqualError(t, err, `holdfast: inspect "orders": runtime closed`)
+	e.background.Wait()
+}
+
+// A panic harms only the request that was being carried out.
+func TestEngine_InspectThatPanics(t *testing.T) {
+	t.Parallel()
+	e, _, _, _ := inspectEngine()
+	reported := make(chan protocol.Event, 1)
+	e.events = outbox.NewEvents(slog.New(slog.DiscardHandler), func(event protocol.Event) { reported <- event })
+	broken := &scripts.Kind{Name: "broken", Inspect: func(string) scripts.Call { panic("a bug") }}
+	_, err := e.Inspect(t.Context(), &lease.Address{Kind: broken, Name: "orders", Raw: "orders"})
+	require.ErrorIs(t, err, wait.ErrPanicked)
+	require.IsType(t, protocol.ActorPanicked{}, <-reported)
 	e.background.Wait()
 }

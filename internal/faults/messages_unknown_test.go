@@ -212,6 +212,9 @@ func badRequests(p *locktest.Place, kind protocol.Kind, serial uint64) []any {
 		protocol.Release{ID: 13, Kind: "no such kind", Lock: p.Name, Serial: serial},                                // the serial is another kind's
 		protocol.Renew{ID: 14, Kind: protocol.Kind(strings.ToUpper(p.Kind.Name)), Lock: p.Name, Lease: time.Second}, // names of kinds are case-sensitive
 	}
+	for i, kind := range []protocol.Kind{protocol.KindPermitSemaphore, "semaphore", "latch"} { // what has no inspect
+		bad = append(bad, protocol.Inspect{ID: uint64(500 + i), Kind: kind, Lock: p.Name})
+	}
 	for i, name := range []string{"", "a\x00b", "{}", "{a}{b}", "\xff", strings.Repeat("x", 513)} {
 		bad = append(bad,
 			protocol.Acquire{ID: uint64(100 + i), Kind: kind, Lock: name}, protocol.Release{ID: uint64(200 + i), Kind: kind, Lock: name},
