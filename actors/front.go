@@ -12,9 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// front is the actor to which users' actors send their messages about locks. It turns each message into a request for the registry, or, if it is an
-// Inspect, carries it out beside the lock's actor (inspect.go). There are several fronts, chosen by a hash of the lock's name, so that they can use
-// several cores.
+// front is the actor to which users' actors send their messages about locks. It turns each message into a request for the registry. There are
+// several fronts, chosen by a hash of the lock's name, so that they can use several cores.
 type front struct {
 	engine  *Engine
 	stopped bool // protoactor has stopped this front; the porter turns messages away
@@ -57,8 +56,6 @@ func (f *front) onMessage(c actor.Context, message any) {
 		c.Forward(f.engine.Front(q.Address))
 	case q.Do == wait.Cancel:
 		f.engine.registry.tell(q.Address, cancelByID{requester: q.Requester, id: q.ID, kind: q.Address.Kind})
-	case q.Do == wait.Inspect:
-		f.engine.inBackground(q.Request, func() { f.engine.answer(q.Request) })
 	default:
 		f.engine.asks(context.Background(), q.Request)
 		f.setTimer(c, q)

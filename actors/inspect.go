@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Inspects and force-releases neither wait for a lock nor hold it. One script call answers them, whatever the actor of the lock is doing. So they do
-// not pass through that actor: it is only asked for its leases, and told which grants a force-release has ended.
+// Inspects and force-releases neither wait for a lock nor hold it. One script call answers them, whatever the machine of the lock is doing. So the
+// machine has no part in them: its actor is only asked for its leases, and told which grants a force-release has ended.
 
 // Inspect reads the state of a lock.
 func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State, error) {
 	r := &wait.Request{Do: wait.Inspect, Address: a}
-	if err := e.awaitBackground(ctx, r); err != nil {
+	if err := e.awaitBackground(ctx, r, nil, func() error { return e.inspect(r) }); err != nil {
 		return protocol.State{}, err
 	}
 	return *r.State, nil
@@ -27,53 +27,69 @@ func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State,
 // ForceRelease frees a lock, whoever holds it. It reports whether the lock was held. When it returns without an error, the local holders know that
 // their leases have ended.
 func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, error) {
-	r := &wait.Request{Do: wait.ForceRelease, Address: a}
+	r, executed := &wait.Request{Do: wait.ForceRelease, Address: a}, make(chan struct{})
 	if deadline, ok := ctx.Deadline(); ok {
 		r.Deadline = e.clock.Now() + time.Until(deadline)
 	}
-	if err := e.awaitBackground(ctx, r); err != nil {
+	if err := e.awaitBackground(ctx, r, executed, func() error { return e.forceRelease(r, executed) }); err != nil {
 		return false, err
 	}
 	return r.Held, nil
 }
 
-// awaitBackground waits for the answer to a request until ctx ends. After that, the request may still be executed.
-func (e *Engine) awaitBackground(ctx context.Context, r *wait.Request) error {
+// awaitBackground calls `do` for a request, on another goroutine, and waits for the answer until ctx ends. After that, the request may still be
+// executed. If the channel `executed` is closed by then, awaitBackground still waits for the answer: ctx may be the context of a lease that a
+// force-release has just ended.
+func (e *Engine) awaitBackground(ctx context.Context, r *wait.Request, executed <-chan struct{}, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return r.Because(err)
 	}
 	answered := make(chan struct{})
-	e.inBackground(r, func() { close(answered) })
+	e.inBackground(r, do, func() { close(answered) })
 	select {
 	case <-answered:
-		return r.Err
 	case <-ctx.Done():
-		return r.Because(ctx.Err())
+		select {
+		case <-executed:
+			<-answered
+		default:
+			return r.Because(ctx.Err())
+		}
 	}
+	return r.Err
 }
 
-// inBackground carries out an inspect or a force-release on a goroutine of its own, and then calls answered. The goroutine continues if the requester
-// stops waiting, because local holders must learn of a force-release all the same. Close waits for the goroutine.
-func (e *Engine) inBackground(r *wait.Request, answered func()) {
+// inBackground calls `do` for a request, on a goroutine of its own, and then calls `answered`. The goroutine continues if the requester stops
+// waiting, because local holders must learn of a force-release all the same. Close waits for the goroutine.
+func (e *Engine) inBackground(r *wait.Request, do func() error, answered func()) {
 	if !e.beginBackground() {
 		r.Err = r.Because(protocol.ErrClosed)
 		answered()
 		return
-	}
-	do := e.inspect
-	if r.Do == wait.ForceRelease {
-		do = e.forceRelease
 	}
 	go func() {
 		defer e.background.Done()
 		defer answered()
 		defer e.events.RecoverIn(r.Do.String())
 		r.Err = r.Because(wait.ErrPanicked) // stays if `do` panics
-		err := do(r)
+		err := do()
 		if r.Err = nil; err != nil {
 			r.Err = r.Because(err)
 		}
 	}()
+}
+
+// inspect carries out an inspect of a user's actor. The inspects of a name are answered in order.
+func (a *shell) inspect(r *wait.Request) {
+	before, answered := a.inspected, make(chan struct{})
+	a.inspected = answered
+	a.engine.inBackground(r, func() error { return a.engine.inspect(r) }, func() {
+		if before != nil {
+			<-before
+		}
+		a.engine.answer(r)
+		close(answered)
+	})
 }
 
 func (e *Engine) inspect(r *wait.Request) error {
@@ -97,10 +113,11 @@ func (e *Engine) inspect(r *wait.Request) error {
 	return nil
 }
 
-// forceRelease tells the actors of the lock which grants have ended, before it returns. If the outcome is unknown, the actors ask Redis whether their
+// forceRelease closes the channel `executed` when Redis has answered. It tells the actors of the lock which grants have ended, before it returns. If the outcome is unknown, the actors ask Redis whether their
 // grants still exist. The call is not repeated then, because the repeat could end the lease of the next holder.
-func (e *Engine) forceRelease(r *wait.Request) error {
+func (e *Engine) forceRelease(r *wait.Request, executed chan<- struct{}) error {
 	result, err := e.callOnce(r, func() scripts.Call { return r.Address.Kind.ForceRelease(&e.site, r.Address.Raw) })
+	close(executed)
 	if err != nil {
 		return unknownOutcome(err)
 	}

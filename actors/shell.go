@@ -27,6 +27,7 @@ type shell struct {
 	address    *lease.Address // a copy, because the address in the first request belongs to the user's handle
 	machine    wait.Machine
 	requesters wait.Requesters
+	inspected  chan struct{} // closed when the newest inspect of a user's actor is answered; nil if there was none
 	timer      clock.Timer
 	stage      wait.Stage
 	idle       bool          // whether the machine was idle, as last reported to the registry
@@ -110,6 +111,10 @@ func (a *shell) handle(c actor.Context, message any) {
 		}
 		if m.Routed && keyOf(m.Address) != keyOf(a.address) {
 			a.takeName(m.Address)
+		}
+		if m.Do == wait.Inspect {
+			a.inspect(m)
+			return
 		}
 		if m.Requester == nil || a.admit(c, m) {
 			a.request = m
