@@ -45,7 +45,9 @@ func (e *Engine) awaitBackground(ctx context.Context, r *wait.Request, executed 
 		return r.Because(err)
 	}
 	answered := make(chan struct{})
-	e.inBackground(r, do, func() { close(answered) })
+	if !e.inBackground(r, do, func() { close(answered) }) {
+		return r.Because(protocol.ErrClosed)
+	}
 	select {
 	case <-answered:
 	case <-ctx.Done():
@@ -60,12 +62,11 @@ func (e *Engine) awaitBackground(ctx context.Context, r *wait.Request, executed 
 }
 
 // inBackground calls `do` for a request, on a goroutine of its own, and then calls `answered`. The goroutine continues if the requester stops
-// waiting, because local holders must learn of a force-release all the same. Close waits for the goroutine.
-func (e *Engine) inBackground(r *wait.Request, do func() error, answered func()) {
+// waiting, because local holders must learn of a force-release all the same. Close waits for the goroutine. If the engine is closing, inBackground
+// calls neither function, and returns false.
+func (e *Engine) inBackground(r *wait.Request, do func() error, answered func()) bool {
 	if !e.beginBackground() {
-		r.Err = r.Because(protocol.ErrClosed)
-		answered()
-		return
+		return false
 	}
 	go func() {
 		defer e.background.Done()
@@ -77,19 +78,24 @@ func (e *Engine) inBackground(r *wait.Request, do func() error, answered func())
 			r.Err = r.Because(err)
 		}
 	}()
+	return true
 }
 
 // inspect carries out an inspect of a user's actor. The inspects of a name are answered in order.
 func (a *shell) inspect(r *wait.Request) {
 	before, answered := a.inspected, make(chan struct{})
-	a.inspected = answered
-	a.engine.inBackground(r, func() error { return a.engine.inspect(r) }, func() {
+	begun := a.engine.inBackground(r, func() error { return a.engine.inspect(r) }, func() {
 		if before != nil {
 			<-before
 		}
 		a.engine.answer(r)
 		close(answered)
 	})
+	if !begun {
+		a.engine.refuse(r)
+		return
+	}
+	a.inspected = answered
 }
 
 func (e *Engine) inspect(r *wait.Request) error {
