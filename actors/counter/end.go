@@ -67,7 +67,7 @@ func goesOn(cause error) error {
 // once, and reports permits that it may have taken, or whose return was not confirmed.
 func (s *State) onClose(to wait.Stage) {
 	s.Stage = max(s.Stage, to)
-	s.refuseWaiters(protocol.ErrClosed)
+	s.RefuseAll(protocol.ErrClosed)
 	if to < wait.Aborting {
 		return
 	}

@@ -254,7 +254,7 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	a := &s.attempt
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:
-		s.refuseWaiters(scripts.Explain(m.err))
+		s.RefuseAll(scripts.Explain(m.err))
 	case m.expired:
 		s.loseTrack(a.op, &a.copies)
 		s.retryAt = now
@@ -285,8 +285,8 @@ func (s *State) failed(now time.Duration, m *countDone) {
 	}
 }
 
-// refuseWaiters answers every waiter with an error.
-func (s *State) refuseWaiters(err error) {
+// RefuseAll answers every waiter with an error. It replaces the method of wait.Base, because each waiter must also leave the attempt.
+func (s *State) RefuseAll(err error) {
 	for r := s.Queue.Front(); r != nil; r = s.Queue.Front() {
 		s.leave(r)
 		s.Fail(r, err)

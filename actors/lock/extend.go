@@ -190,7 +190,7 @@ func (e *extension) leave(r *wait.Request) bool {
 
 // nextAt returns the instant of the next call, or clock.Never if none is due.
 func (e *extension) nextAt() time.Duration {
-	if e == nil || len(e.waiting) == 0 || e.call != nil {
+	if len(e.waiting) == 0 || e.call != nil {
 		return clock.Never
 	}
 	return e.retryAt

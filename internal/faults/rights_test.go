@@ -89,11 +89,9 @@ func TestFault_RefusedReleaseLeavesALock(t *testing.T) {
 	other := p.Runtime(t, holdfast.Options{})
 	for _, missing := range []string{"-del", "-hdel", "-publish"} {
 		for half, of := range map[string]func(*holdfast.RWLock) *holdfast.Lock{"read": (*holdfast.RWLock).Read, "write": (*holdfast.RWLock).Write} {
-			user := p.Another(t).Name
-			require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, "on", ">right", "allkeys", "allchannels", "+@all").Err())
-			rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: user, Password: "right"}), holdfast.Options{})
+			user, rt, allow := userOf(t, p)
 			lease := locktest.Acquire(t, of(rt.RWLock(user)))
-			require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, missing).Err())
+			allow(missing)
 			_ = lease.Release(t.Context()) // not each release needs each right
 			if lease, err := other.RWLock(user).Write().TryAcquire(t.Context()); err == nil {
 				locktest.Release(t, lease)
@@ -104,17 +102,22 @@ func TestFault_RefusedReleaseLeavesALock(t *testing.T) {
 	}
 }
 
+// userOf makes a user who has all rights, and a runtime for this user. The function `allow` adds a rule to the user's rights.
+func userOf(t *testing.T, p *locktest.Place) (user string, rt *holdfast.Runtime, allow func(rule string)) {
+	user = p.Another(t).Name
+	allow = func(rule string) {
+		require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, "on", ">right", "allkeys", "allchannels", rule).Err())
+	}
+	allow("+@all")
+	return user, locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: user, Password: "right"}), holdfast.Options{}), allow
+}
+
 // If the acquire or release of a permit lacks a right, the semaphore keeps all its permits. The permits that an acquire finds expired count, too.
 func TestFault_RefusedPermitIsNotLost(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
 	for _, missing := range []string{"-zadd", "-decrby", "-zrem", "-incrby", "-publish"} {
-		user := p.Another(t).Name
-		allow := func(rule string) {
-			require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, "on", ">right", "allkeys", "allchannels", rule).Err())
-		}
-		allow("+@all")
-		rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: user, Password: "right"}), holdfast.Options{})
+		user, rt, allow := userOf(t, p)
 		s := rt.PermitSemaphore(user)
 		require.NoError(t, s.SetPermits(t.Context(), 3))
 		released, expired := locktest.AcquirePermit(t, s), locktest.AcquirePermit(t, s)
@@ -139,12 +142,7 @@ func TestFault_RefusedReleaseOfManyPermits(t *testing.T) {
 	const many = 5000
 	p := locktest.OnServerOfItsOwn(t)
 	for _, missing := range []string{"-incrby", "-zrem", "-set", "-del", "-publish"} {
-		user := p.Another(t).Name
-		allow := func(rule string) {
-			require.NoError(t, p.Redis.ACLSetUser(t.Context(), user, "on", ">right", "allkeys", "allchannels", rule).Err())
-		}
-		allow("+@all")
-		rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: user, Password: "right"}), holdfast.Options{})
+		user, rt, allow := userOf(t, p)
 		s := rt.PermitSemaphore(user)
 		var ids []string
 		var held []redis.Z
